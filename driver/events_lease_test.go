@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -230,7 +231,7 @@ func TestObserveRemovals(t *testing.T) {
 				w.wants(t, tc.want...)
 				failures := 0
 				for _, answer := range tc.answers {
-					if answer != error(pending) {
+					if !errors.Is(answer, pending) {
 						failures++
 					}
 				}

@@ -183,9 +183,9 @@ func (e *engine) remove(l *lease, call *callContext) bool {
 
 // removeCalled processes what a call of l's Release has returned.
 func (e *engine) removeCalled(l *lease, err error) {
-	free, failed := err == nil, err != nil
+	free, pending := err == nil, false
 	if partial := partialOf(err); partial != nil {
-		free, failed = true, !partial.Pending
+		free, pending = true, partial.Pending
 	}
 	err = withoutLoss(err)
 	e.mu.Lock()
@@ -193,12 +193,12 @@ func (e *engine) removeCalled(l *lease, err error) {
 	e.busy--
 	wasFree := l.removal.confirmedFree
 	l.removal.called(err, free)
-	e.noteRemoval(l, wasFree, failed, err)
+	e.noteRemoval(l, wasFree, err != nil && !pending, err)
 	switch {
 	case err == nil:
 		e.finish(l)
 		e.addRemover(maxRemovers)
-	case e.abandoned || e.closed && l.removal.confirmedFree:
+	case e.abandoned || e.closed && free && !pending:
 		e.abandonRemoval(l)
 	default:
 		e.moments.set(l, Stamp().Add(l.removal.nextCall(e.maxRemovalPause())))

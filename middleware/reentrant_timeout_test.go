@@ -66,7 +66,9 @@ func TestReentrantWaitForTheOwnAcquisitionRunsOutOfTime(t *testing.T) {
 			t.Errorf("a wait that is cancelled = %v, outcome %s, want canceled", err, locker.Outcome(err))
 		}
 		giveUp()
-		<-failed
+		if err := <-failed; !errors.Is(err, context.Canceled) {
+			t.Errorf("the first call = %v, want that it was cancelled", err)
+		}
 	})
 }
 
@@ -103,7 +105,9 @@ func TestReentrantWaitForARelease(t *testing.T) {
 		defer cancel()
 		_, err := l.Acquire(short, "job", locker.NoWait())
 		wantTimeout(t, "a short wait", err)
-		<-released
+		if err := <-released; err != nil {
+			t.Errorf("Release = %v, want nil", err)
+		}
 		link.Delay(0, 0)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,5 +185,75 @@ func TestSessionThatAFormerPrimaryDoesNotKnow(t *testing.T) {
 				t.Errorf("the servers %v were asked to end the session, want the other one alone", f.ended)
 			}
 		})
+	})
+}
+
+// A wait is granted on a former primary while a renewal asks whether it still waits, and then the Locker
+// gets to know of the next epoch. The lease goes on.
+func TestGrantWhileItsWaitIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, l := openPiped(t)
+		defer closeLocker(t, l)
+		acquireAs(t, l, "a")
+		f.somebodyHas("c")
+		granted := time.Now().Add(11 * time.Second) // the renewal begins some seconds before
+		asked := make(chan struct{}, 1)
+		f.change(func(f *fake) {
+			f.before = func(sql string) string {
+				switch {
+				case fakeWait.MatchString(sql):
+					f.late = time.Until(granted)
+				case strings.HasPrefix(sql, "SELECT pid FROM pg_stat_activity") && len(asked) == 0:
+					asked <- struct{}{}
+					f.late = time.Until(granted.Add(time.Second))
+				default:
+					return ""
+				}
+				return "late"
+			}
+		})
+		lease, err := l.Acquire(t.Context(), "c")
+		if err != nil || len(asked) == 0 {
+			t.Fatalf("Acquire = %v, and a renewal has asked before: %v", err, len(asked) > 0)
+		}
+		f.change((*fake).takesOver)
+		seesNextEpoch(t, l)
+		time.Sleep(3 * time.Second)
+		if err := lease.Err(); err != nil {
+			t.Errorf("the lease: %v, want nil", err)
+		}
+	})
+}
+
+// A waiter whose statement fails where the epoch is over waits again: a restore may have replaced the
+// sequence that the statement names.
+func TestWaitThatFailsWhereTheEpochIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, l := openPiped(t)
+		defer closeLocker(t, l)
+		acquireAs(t, l, "a")
+		f.somebodyHas("c")
+		f.change(func(f *fake) {
+			f.before = func(sql string) string {
+				if f.slow = 0; f.server == 0 && fakeWait.MatchString(sql) {
+					f.slow = time.Second
+					return "XX000 could not open relation with OID 900"
+				}
+				return ""
+			}
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(t.Context(), "c")
+			done <- err
+		}()
+		synctest.Wait() // it waits
+		f.change((*fake).takesOver)
+		seesNextEpoch(t, l)
+		time.Sleep(2 * time.Second)
+		isFreeNow(f, "c")
+		if err := <-done; err != nil {
+			t.Errorf("Acquire = %v, want the lock", err)
+		}
 	})
 }

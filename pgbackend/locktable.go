@@ -75,10 +75,11 @@ func (n *names) textOf(k key) string {
 // lockLimit is how many locks a Locker may have on a server.
 func lockLimit(s pgsession.Server) int { return s.LocksPerTx * (s.Connections + s.Prepared) / 2 }
 
-// locksTaken is SQL: how many locks have a place in the lock table. pg_locks has a row for each holder
-// and for each waiter. It also has what transactions at SERIALIZABLE have read (SIReadLock), which is in
-// a table of its own. The type xid has no order, by which DISTINCT would sort.
-const locksTaken = "SELECT count(DISTINCT (locktype, database, relation, page, tuple, virtualxid, transactionid::text, classid, objid, objsubid))" +
+// locksTaken is SQL: how many places in the lock table are taken. It is two tables: one of locks, and one
+// of their holders and waiters, which has twice as many places. The fuller one counts. pg_locks has a row
+// for each mode that a holder or waiter has. It also has what transactions at SERIALIZABLE have read
+// (SIReadLock), which is in a table of its own. The type xid has no order, by which DISTINCT would sort.
+const locksTaken = "SELECT greatest(count(DISTINCT (locktype, database, relation, page, tuple, virtualxid, transactionid::text, classid, objid, objsubid)), count(*) / 2)" +
 	" FROM pg_locks WHERE NOT fastpath AND mode <> 'SIReadLock'"
 
 // checkRoom refuses a server whose lock table is half full. It is asked once: a look costs some

@@ -175,7 +175,7 @@ func (c *conn) leave() {
 		ctx, cancel := context.WithTimeout(ctx, closeLimit)
 		defer cancel()
 		if c.takesLabels.Load() {
-			_, _ = c.BeginAlongside(ctx, c.d.schema.deleteRowsOf([]uint32{c.tokens.presence}))
+			_, _ = c.exec(ctx, c.d.schema.deleteRowsOf([]uint32{c.tokens.presence})) // answered, or a pooler would drop its connection
 		}
 		c.Close(ctx)
 	})

@@ -182,11 +182,12 @@ func (d *pgDriver) blockedAmong(ctx context.Context, l *lock, pids []string) (ma
 	return blocked, nil
 }
 
-// waitsInVain reports whether the lock waits where the epoch is over, which may be a former primary.
+// waitsInVain reports whether the lock waits where the epoch is over, which may be a former primary. It
+// doesn't wait any more if it was granted since: a lease there goes on.
 func (l *lock) waitsInVain() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiter != nil && l.waiter.isOfOldEpoch()
+	return l.waiter != nil && l.attached == nil && l.waiter.isOfOldEpoch()
 }
 
 // blockedPID is the process of the statement that waits; 0 if none does, or if it waits in vain.

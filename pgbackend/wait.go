@@ -42,7 +42,7 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 		return grant, nil
 	case c.Err() != nil:
 		l.notifyLost(asLoss(c.Err()))
-	case errors.Is(err, errResigned), errors.Is(err, errOldEpoch), pgsession.Says(err, codeDeadlock):
+	case errors.Is(err, errResigned), c.isOfOldEpoch(), pgsession.Says(err, codeDeadlock):
 		l.notifyLost(asLoss(err))
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)

@@ -159,6 +159,8 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 		if a.state == leased && token == a.token {
 			a.backers = a.backers.with(i)
 		}
+	case s == raiseScript: // another holder may be there by now
+		a.grants = a.grants.minus(i)
 	case s == acquireScript:
 		a.remains = a.remains.minus(i)
 		if r.verdict != held {

@@ -67,6 +67,36 @@ func TestReleaseOfAWaiterIsPending(t *testing.T) {
 	}
 }
 
+// Close waits for the answers that are still to come, so that a failure counts.
+func TestFailureDuringCloseCounts(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", raised, raised, raised)
+	l := driver.New(unclosed{c.Driver}, driver.Config{TTL: ttl})
+	lease, err := locker.TryAcquire(t.Context(), l, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	answer := c.servers[2].gated(t, "release", noPermission)
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close() }()
+	select {
+	case err := <-closed:
+		t.Errorf("Close = %v while a server has yet to answer", err)
+	case <-time.After(100 * time.Millisecond):
+		answer()
+		if err := <-closed; err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+	}
+	if s, _ := locker.StatsOf(l); s.RemovalsFailed != 1 {
+		t.Errorf("%d removals have failed, want 1", s.RemovalsFailed)
+	}
+}
+
 // Where all servers answer, no removal has failed, though Release doesn't wait for the slowest.
 func TestHealthyReleasesAreNoFailures(t *testing.T) {
 	c := newCluster(t, 3, 10*time.Second)

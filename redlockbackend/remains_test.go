@@ -185,6 +185,35 @@ func TestReleaseDoesNotCountServerThatHasLostTheLease(t *testing.T) {
 	}
 }
 
+// The same of a server that has said so in the second phase of the acquisition.
+func TestReleaseDoesNotCountServerThatWasLostWhileAcquiring(t *testing.T) {
+	short := text("granted 1000000000000000000 1000000000060000000")
+	ahead := text("granted 1000000009000000000 1000000009060000000") // so the first three don't decide
+	c := newCluster(t, 5, 10*time.Second)
+	c.answer("acquire", short, short, ahead)
+	answer := []func(){c.servers[3].gated(t, "acquire", short), c.servers[4].gated(t, "acquire", short)}
+	c.answer("raise", raised, raised, gone, raised, raised)
+	l := c.lock(t, true)
+	acquired := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(t.Context())
+		acquired <- err
+	}()
+	for i := range c.servers {
+		c.asked(t, i, "acquire", 1)
+	}
+	answer[0]()
+	if err := <-acquired; err != nil {
+		t.Fatal(err)
+	}
+	answer[1]()
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c.answer("release", text("released"), text("released"), text("released"), loading, loading)
+	if err := l.Release(t.Context()); err == nil || isPartial(err) || !strings.Contains(err.Error(), c.servers[3].addr) {
+		t.Errorf("Release while two servers have the lease and another has lost it = %v, want an error that names the two", err)
+	}
+}
+
 // What an acquisition has left that found the lock held keeps nobody out when the holder releases it.
 func TestRemainderOfFailedAcquisitionKeepsNobodyOut(t *testing.T) {
 	c := newCluster(t, 3, 10*time.Second)
@@ -242,7 +271,9 @@ func TestPlaceOnServersThatRefuseKeepsNobodyOut(t *testing.T) {
 	}
 	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	cancel()
-	<-done
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("Acquire that was given up = %v", err)
+	}
 	c.answer("release", text("released"), loading, loading)
 	for range 2 {
 		if err := l.Release(t.Context()); !isPartial(err) {

@@ -1,6 +1,7 @@
 package redlockbackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -214,7 +215,7 @@ func (a *attempt) mayRemainOn(errs *[mostServers]error) (remains, holdsKey serve
 	if errs != nil && a.errs != nil {
 		for which := a.remains; which != 0; {
 			i := which.next()
-			errs[i] = a.errs[i]
+			errs[i] = cmp.Or(errs[i], a.errs[i])
 		}
 	}
 	return a.remains, a.remains &^ (a.rivals | a.onlyPlace)

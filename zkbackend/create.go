@@ -31,6 +31,9 @@ func (l *lock) ensureNode(ctx context.Context, s *session, caughtUp bool) (first
 			}
 		}
 	}
+	if ctx.Err() != nil { // nobody wants the node any more
+		return false, s.conn.Unanswered()
+	}
 	alone, err := l.createNode(s, version)
 	if err != nil || alone || !l.noWait {
 		return alone, err

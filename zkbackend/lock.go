@@ -59,9 +59,6 @@ const (
 // Acquire creates a node, and then waits for its turn. If the session ends in between, a new session
 // creates a new node.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
-	if err := l.awaitJoined(ctx); err != nil {
-		return driver.Grant{}, err
-	}
 	if s, path := l.position(); path != "" {
 		return l.wait(ctx, s, path)
 	}
@@ -144,8 +141,8 @@ func (l *lock) join(ctx context.Context, s *session) (driver.Grant, error) {
 	})
 }
 
-// awaitJoined waits for the end of an earlier joinQueue: the next request must not overtake the ones of
-// that.
+// awaitJoined waits for the end of a joinQueue for which Acquire hasn't waited: a removal must not
+// overtake its requests.
 func (l *lock) awaitJoined(ctx context.Context) error {
 	if l.joined == nil {
 		return nil

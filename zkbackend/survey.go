@@ -11,14 +11,18 @@ import (
 
 var errMixed = errors.New("the addresses lead to different ensembles")
 
-// surveyLimit is how long opening waits for the other addresses.
+// surveyLimit is how long opening waits for the other addresses, or half of the time that is left.
 const surveyLimit = time.Second
 
 // survey finds out whether all addresses are of the session's own ensemble, which has created the chroot
 // as own says. Any of the other addresses may be silent: it may be down. (The chroot is never the root,
 // whose creation is the same everywhere: see checkChroot.)
 func (d *zkDriver) survey(ctx context.Context, s *session, own zkconn.Origin) error {
-	at, foreign := s.conn.Foreign(ctx, surveyLimit, d.chroot.path, own)
+	limit := surveyLimit
+	if until, limited := ctx.Deadline(); limited {
+		limit = min(limit, time.Until(until)/2)
+	}
+	at, foreign := s.conn.Foreign(ctx, limit, d.chroot.path, own)
 	if foreign != "" {
 		return fmt.Errorf("%w: %s and %s", errMixed, at, foreign)
 	}

@@ -176,7 +176,8 @@ func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d
 func WithTick(d time.Duration) Option { return func(c *config) { c.tick = d } }
 
 // WithDialer sets what connects with a server, for TLS or a special network. Its context covers the
-// dialling alone. It must not be nil.
+// dialling alone, and dial must return when that ends: opening a Locker waits for it. It must not be
+// nil.
 func WithDialer(dial func(ctx context.Context, network, addr string) (net.Conn, error)) Option {
 	return func(c *config) { c.dial = dial }
 }
@@ -215,6 +216,6 @@ func newLocker(ctx context.Context, c config) (locker.Locker, error) {
 		return nil, kit.OpenError(backend, err)
 	}
 	// ObeysContext isn't declared: a request of go-zookeeper has no context, and ends only with its
-	// answer or its connection.
+	// answer or its connection. For such a request a wait and Release wait.
 	return driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL | locker.FeatureSlots}), nil
 }

@@ -17,7 +17,8 @@ import (
 // zkSpy knows the session of a client, so that the test can end the session.
 type zkSpy struct {
 	mu       sync.Mutex
-	greeting []byte // the last answer to a request to connect: version, timeout, session, password
+	live     map[*zkSpiedConn][]byte // by connection, the answer to its request to connect: version, timeout, session, password
+	greeting []byte                  // the last one that was used
 }
 
 func (s *zkSpy) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -44,10 +45,21 @@ func (c *zkSpiedConn) Read(data []byte) (int, error) {
 		if len(c.read) >= zkGreeting {
 			c.spy.mu.Lock()
 			defer c.spy.mu.Unlock()
-			c.spy.greeting = c.read[:zkGreeting]
+			if c.spy.live == nil {
+				c.spy.live = make(map[*zkSpiedConn][]byte)
+			}
+			c.spy.live[c] = c.read[:zkGreeting]
 		}
 	}
 	return n, err
+}
+
+// Close forgets the greeting: sessions that a Locker opens to find something out end at once.
+func (c *zkSpiedConn) Close() error {
+	c.spy.mu.Lock()
+	defer c.spy.mu.Unlock()
+	delete(c.spy.live, c)
+	return c.Conn.Close()
 }
 
 // end connects to a server as the client, and closes the session. The client may take it back
@@ -63,6 +75,9 @@ func (s *zkSpy) end(ctx context.Context, addr string) error {
 
 func (s *zkSpy) tryEnd(ctx context.Context, addr string) (ended bool, err error) {
 	s.mu.Lock()
+	for _, greeting := range s.live {
+		s.greeting = greeting
+	}
 	g := s.greeting
 	s.mu.Unlock()
 	if g == nil {

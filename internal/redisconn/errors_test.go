@@ -39,7 +39,7 @@ func TestOverdue(t *testing.T) {
 		}
 	}
 	for _, err := range []error{nil, io.EOF, kit.ErrClosing, kit.ErrNotSent, serverError("LOADING"), &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}} {
-		if got := redisconn.Overdue(err); got != err {
+		if got := redisconn.Overdue(err); got != err { //nolint:errorlint // the very same
 			t.Errorf("Overdue(%v) = %v, want it as it is", err, got)
 		}
 	}

@@ -341,7 +341,9 @@ func TestAReleaseThatIsNotConfirmed(t *testing.T) {
 		kept := p.keep(t.Context(), lease)
 		p.want(eventGranted)
 		_ = p.in.Close()
-		<-kept
+		if err := <-kept; err != nil {
+			t.Errorf("Keep = %v, want nil", err)
+		}
 		go func() { _ = p.Released(errors.New("no answer")) }()
 		if l := p.want(eventReleased); l.Error != "no answer" {
 			t.Errorf("line %+v, want the error", l)
