@@ -166,6 +166,20 @@ func HasLeft(l driver.Lock) bool {
 	return true
 }
 
+// KeepsOutAfterSecondPhase reports whether a server may keep others out that has granted the lock in the
+// first phase of an attempt that wins. In the second one it agrees, or has lost the lock.
+func KeepsOutAfterSecondPhase(lost bool) bool {
+	a := &attempt{l: &lock{}, on: make([]onServer, 3)}
+	second := reply{verdict: raised}
+	if lost {
+		second = reply{verdict: gone}
+	}
+	a.heard(2, acquireScript, reply{verdict: granted}, 1)
+	a.heard(2, raiseScript, second, 2)
+	a.win(2)
+	return a.keepingOut(true).has(2)
+}
+
 // AwaitIdle waits until no request is being sent.
 func AwaitIdle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).workers.wait(ctx) }
 
