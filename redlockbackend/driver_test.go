@@ -118,9 +118,19 @@ func TestLateGrantIsRemoved(t *testing.T) {
 // What an attempt has got is given back before the attempt is over.
 func TestRollback(t *testing.T) {
 	c := newCluster(t, 5, time.Second)
-	c.answer("acquire", heldByA, raised, heldByA, raised, heldByA)
+	c.answer("acquire", heldByA, raised, heldByA, raised)
+	last := c.servers[4].gated(t, "acquire", heldByA) // three decide, and then nobody else is asked
 	l := c.lock(t, true)
-	if _, err := l.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {
+	failed := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(t.Context())
+		failed <- err
+	}()
+	for i := range c.servers {
+		c.asked(t, i, "acquire", 1)
+	}
+	last()
+	if err := <-failed; !errors.Is(err, locker.ErrHeld) {
 		t.Fatalf("Acquire = %v, want ErrHeld", err)
 	}
 	redlockbackend.AwaitIdle(t.Context(), c.Driver) // an answer may be later than the decision
