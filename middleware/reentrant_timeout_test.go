@@ -97,11 +97,11 @@ func TestReentrantWaitsThatRunOutOfTimeTogether(t *testing.T) {
 func TestReentrantWaitForARelease(t *testing.T) {
 	linkedTask(t, func(t *testing.T, ctx context.Context, l locker.Locker, _ *membackend.Server, link *membackend.Link) {
 		lease := acquire(t, ctx, l)
-		link.Delay(time.Second, time.Second)
+		link.Delay(100*time.Millisecond, 100*time.Millisecond)
 		released := make(chan error, 1)
 		go func() { released <- lease.Release(ctx) }()
 		synctest.Wait()
-		short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		_, err := l.Acquire(short, "job", locker.NoWait())
 		wantTimeout(t, "a short wait", err)
