@@ -52,10 +52,17 @@ func TestMoveWhileOthersAreReleased(t *testing.T) {
 		}
 		return s.txn(r)
 	}
-	for i, err := range renew(t, d, locks...) {
-		if wasReleased := i < released; errors.Is(err, locker.ErrLost) != wasReleased || !wasReleased && err != nil {
-			t.Errorf("Renew of lock %d = %v", i, err)
+	began := driver.Stamp()
+	reports := make([]int, all)
+	d.Renew(t.Context(), locks, func(i int, base driver.Instant, err error) {
+		reports[i]++
+		wasReleased := i < released
+		if errors.Is(err, locker.ErrLost) != wasReleased || !wasReleased && (err != nil || base < began || base > driver.Now()) {
+			t.Errorf("Renew of lock %d = %v, %v", i, base, err)
 		}
+	})
+	if slices.ContainsFunc(reports, func(n int) bool { return n != 1 }) {
+		t.Errorf("the locks were reported %v times, want once each", reports)
 	}
 }
 
