@@ -96,16 +96,15 @@ func TestLateAnswerBacksTheLease(t *testing.T) {
 func TestLateGrantIsRemoved(t *testing.T) {
 	c := newCluster(t, 3, 5*time.Second)
 	c.answer("acquire", heldByA, heldByA)
-	answer := make(chan string)
-	c.servers[2].does("acquire", func() string { return <-answer })
+	answer := c.servers[2].gated(t, "acquire", raised)
 	l := c.lock(t, true)
-	if _, err := l.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {
+	if err := c.acquireFromAll(t, l, heldByA); !errors.Is(err, locker.ErrHeld) {
 		t.Fatalf("Acquire = %v, want ErrHeld", err)
 	}
 	if got := c.called("release"); !slices.Equal(got, []int{0, 0, 0}) {
 		t.Errorf("release was sent to %v, and nothing exists there", got)
 	}
-	answer <- raised
+	answer()
 	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	if err := c.released(t, l); err != nil {
 		t.Errorf("Release = %v, want nil", err)
@@ -118,19 +117,9 @@ func TestLateGrantIsRemoved(t *testing.T) {
 // What an attempt has got is given back before the attempt is over.
 func TestRollback(t *testing.T) {
 	c := newCluster(t, 5, time.Second)
-	c.answer("acquire", heldByA, raised, heldByA, raised)
-	last := c.servers[4].gated(t, "acquire", heldByA) // three decide, and then nobody else is asked
+	c.answer("acquire", heldByA, raised, heldByA, raised, heldByA)
 	l := c.lock(t, true)
-	failed := make(chan error, 1)
-	go func() {
-		_, err := l.Acquire(t.Context())
-		failed <- err
-	}()
-	for i := range c.servers {
-		c.asked(t, i, "acquire", 1)
-	}
-	last()
-	if err := <-failed; !errors.Is(err, locker.ErrHeld) {
+	if err := c.acquireFromAll(t, l, heldByA); !errors.Is(err, locker.ErrHeld) {
 		t.Fatalf("Acquire = %v, want ErrHeld", err)
 	}
 	redlockbackend.AwaitIdle(t.Context(), c.Driver) // an answer may be later than the decision

@@ -26,6 +26,23 @@ func (f *fake) gated(t *testing.T, script, answer string) (open func()) {
 	return open
 }
 
+// acquireFromAll acquires l, and keeps the answer of the first server until all were asked: two answers
+// may decide, and then nobody else is asked.
+func (c *cluster) acquireFromAll(t *testing.T, l driver.Lock, first string) error {
+	t.Helper()
+	answer := c.servers[0].gated(t, "acquire", first)
+	acquired := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(t.Context())
+		acquired <- err
+	}()
+	for i := range c.servers {
+		c.asked(t, i, "acquire", 1)
+	}
+	answer()
+	return <-acquired
+}
+
 // asked waits until a server was asked to execute a script n times.
 func (c *cluster) asked(t *testing.T, server int, script string, n int) {
 	t.Helper()
