@@ -23,26 +23,25 @@ type attempt struct {
 	owner string
 	sent  driver.Instant // when it began: no request was sent before
 
-	mu        sync.Mutex
-	state     attemptState
-	token     locker.Token   // proposed, or won
-	reported  driver.Instant // the base that the engine knows
-	backers   servers        // what the lease is attached to
-	abstain   servers        // have forgotten it, and let nobody in for a while: see base
-	grants    servers        // have granted the key, and have not said since that it is gone
-	shut      servers        // have said that they let nobody in: see removalState
-	rivals    servers        // had another holder, when they answered, and so never the key of this attempt
-	on        []onServer     // by server. A slice and no array of mostServers, because every lease keeps its attempt
-	release   *item          // made for the first release that notifies waiters
-	errs      []error        // by server: why it could not be removed; nil: no removal has failed
-	asked     servers        // their answers are still to come
-	remains   servers        // something may exist there, or be on its way
-	busy      servers        // a removal is being sent
-	placed    servers        // they may have noted that it waits
-	onlyPlace servers        // no key of this attempt exists there, only a place may
-	failed    servers        // a removal has failed since the acquisition was released, and no Release has said so yet
-	released  bool           // the acquisition is: places are removed as well
-	breach    *locker.Breach // that a server has shown; nil: none has
+	mu       sync.Mutex
+	state    attemptState
+	token    locker.Token   // proposed, or won
+	reported driver.Instant // the base that the engine knows
+	backers  servers        // what the lease is attached to
+	abstain  servers        // have forgotten it, and let nobody in for a while: see base
+	grants   servers        // have granted the key, and have not said since that it is gone
+	shut     servers        // have said that they let nobody in: see removalState
+	keyless  servers        // never had the key of this attempt, or have it no more: only a place may be left there
+	on       []onServer     // by server. A slice and no array of mostServers, because every lease keeps its attempt
+	release  *item          // made for the first release that notifies waiters
+	errs     []error        // by server: why it could not be removed; nil: no removal has failed
+	asked    servers        // their answers are still to come
+	remains  servers        // something may exist there, or be on its way
+	busy     servers        // a removal is being sent
+	placed   servers        // they may have noted that it waits
+	failed   servers        // a removal has failed since the acquisition was released, and no Release has said so yet
+	released bool           // the acquisition is: places are removed as well
+	breach   *locker.Breach // that a server has shown; nil: none has
 }
 
 // onServer is what an attempt knows of its lock on one server.
@@ -166,7 +165,7 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 		if r.verdict != held {
 			break
 		}
-		a.rivals = a.rivals.with(i)
+		a.keyless = a.keyless.with(i) // another holder has it
 		if a.l.ticket != 0 {
 			a.placed = a.placed.with(i)
 		}

@@ -72,7 +72,7 @@ func (a *attempt) leave() {
 
 // removePlaces notes that places among the waiters may be left on some servers. a.mu is held.
 func (a *attempt) removePlaces(which servers) {
-	a.onlyPlace |= which &^ a.remains
+	a.keyless |= which &^ a.remains
 	a.remains |= which
 }
 
@@ -218,7 +218,7 @@ func (a *attempt) mayRemainOn(errs *[mostServers]error) (remains, holdsKey serve
 			errs[i] = cmp.Or(errs[i], a.errs[i])
 		}
 	}
-	return a.remains, a.remains &^ (a.rivals | a.onlyPlace)
+	return a.remains, a.remains &^ a.keyless
 }
 
 // forget drops the servers on which nothing can exist any more. a.mu is held.
