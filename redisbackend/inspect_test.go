@@ -143,9 +143,9 @@ func scanOf(command []string) []string {
 
 // A step of a scan that was left writes nothing that its caller reads: the race detector would see it.
 func TestListOfACallThatWasLeft(t *testing.T) {
-	f := newFake(t)
+	f, late := newFake(t), make(chan struct{})
 	f.does(func([]string) string {
-		time.Sleep(100 * time.Millisecond)
+		<-late
 		return "-ERR too late\r\n"
 	})
 	_ = f.cluster(t) // makes the fake one
@@ -158,7 +158,10 @@ func TestListOfACallThatWasLeft(t *testing.T) {
 	if _, _, err := d.(driver.Inspector).List("", 0)(ctx); !errors.Is(err, kit.ErrNoAnswer) {
 		t.Errorf("List of a server that is late = %v, want ErrNoAnswer", err)
 	}
-	time.Sleep(300 * time.Millisecond) // until the step has ended
+	close(late)
+	for end := time.Now().Add(10 * time.Second); client.PoolStats().IdleConns == 0 && time.Now().Before(end); { // the step hasn't ended
+		time.Sleep(time.Millisecond)
+	}
 	if n := len(f.called()); n == 0 {
 		t.Error("nothing was scanned")
 	}

@@ -180,6 +180,17 @@ func KeepsOutAfterSecondPhase(lost bool) bool {
 	return a.keepingOut(true).has(2)
 }
 
+// KeepsOutAfterRenewal reports whether a server may keep others out that has granted the lock, and then
+// finds it gone at a renewal: before the holder has released it, or after.
+func KeepsOutAfterRenewal(released bool) bool {
+	a := &attempt{l: &lock{}, on: make([]onServer, 3)}
+	a.heard(2, acquireScript, reply{verdict: raised}, 1)
+	a.win(1)
+	a.released = released
+	a.renewed(2, 0, reply{verdict: gone})
+	return a.keepingOut(true).has(2)
+}
+
 // AwaitIdle waits until no request is being sent.
 func AwaitIdle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).workers.wait(ctx) }
 

@@ -67,8 +67,9 @@ func TestReleaseOfAWaiterIsPending(t *testing.T) {
 	}
 }
 
-// Close waits for the answers that are still to come, so that a failure counts.
-func TestFailureDuringCloseCounts(t *testing.T) {
+// leased returns a Locker on three servers, and a lease that is attached to all of them.
+func leased(t *testing.T) (*cluster, locker.Locker, locker.Lease) {
+	t.Helper()
 	c := newCluster(t, 3, 10*time.Second)
 	c.answer("acquire", raised, raised, raised)
 	l := driver.New(unclosed{c.Driver}, driver.Config{TTL: ttl})
@@ -77,6 +78,12 @@ func TestFailureDuringCloseCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	return c, l, lease
+}
+
+// Close waits for the answers that are still to come, so that a failure counts.
+func TestFailureDuringCloseCounts(t *testing.T) {
+	c, l, lease := leased(t)
 	answer := c.servers[2].gated(t, "release", noPermission)
 	if err := lease.Release(t.Context()); err != nil {
 		t.Errorf("Release = %v, want nil", err)
@@ -99,14 +106,7 @@ func TestFailureDuringCloseCounts(t *testing.T) {
 
 // Where all servers answer, no removal has failed, though Release doesn't wait for the slowest.
 func TestHealthyReleasesAreNoFailures(t *testing.T) {
-	c := newCluster(t, 3, 10*time.Second)
-	c.answer("acquire", raised, raised, raised)
-	l := driver.New(unclosed{c.Driver}, driver.Config{TTL: ttl})
-	lease, err := locker.TryAcquire(t.Context(), l, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c, l, lease := leased(t)
 	answer := c.servers[2].gated(t, "release", text("released"))
 	if err := lease.Release(t.Context()); err != nil {
 		t.Errorf("Release = %v, want nil", err)

@@ -195,6 +195,16 @@ func TestServerThatWasLostWhileAcquiringKeepsOut(t *testing.T) {
 	}
 }
 
+// A renewal that comes after the release finds the lock gone, which says nothing of another holder.
+func TestServerWhereTheLockWasReleasedKeepsNobodyOut(t *testing.T) {
+	if !redlockbackend.KeepsOutAfterRenewal(false) {
+		t.Error("a server that has lost the lock counts as one that lets others in")
+	}
+	if redlockbackend.KeepsOutAfterRenewal(true) {
+		t.Error("a server where the lock was released keeps others out")
+	}
+}
+
 // What an acquisition has left that found the lock held keeps nobody out when the holder releases it.
 func TestRemainderOfFailedAcquisitionKeepsNobodyOut(t *testing.T) {
 	c := newCluster(t, 3, 10*time.Second)

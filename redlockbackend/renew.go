@@ -183,7 +183,10 @@ func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver
 			a.breach = r.breach
 		}
 		if r.verdict == gone {
-			a.remains, a.grants = a.remains.minus(server), a.grants.minus(server) // another holder may be there
+			a.remains = a.remains.minus(server)
+			if !a.released { // otherwise it was removed by the release
+				a.grants = a.grants.minus(server) // another holder may be there
+			}
 		}
 	}
 	base, alive = a.base()

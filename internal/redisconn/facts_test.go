@@ -61,8 +61,9 @@ func TestCheckEviction(t *testing.T) {
 
 // A call that was left writes nothing that its caller reads: the race detector would see it.
 func TestFactsOfACallThatWasLeft(t *testing.T) {
+	late := make(chan struct{})
 	c := connect(t, false, func([]string) string {
-		time.Sleep(100 * time.Millisecond)
+		<-late
 		return "-ERR too late\r\n"
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -70,5 +71,8 @@ func TestFactsOfACallThatWasLeft(t *testing.T) {
 	if _, err := c.AskFacts(ctx, c.Client); !errors.Is(err, kit.ErrNoAnswer) {
 		t.Errorf("AskFacts of a server that is late = %v, want ErrNoAnswer", err)
 	}
-	time.Sleep(300 * time.Millisecond) // until it has ended
+	close(late)
+	for end := time.Now().Add(10 * time.Second); c.Client.PoolStats().IdleConns == 0 && time.Now().Before(end); { // the call hasn't ended
+		time.Sleep(time.Millisecond)
+	}
 }
