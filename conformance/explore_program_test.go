@@ -30,6 +30,18 @@ func TestExplorePrograms(t *testing.T) {
 	}
 }
 
+// No program for a real service has a TTL that is far longer than the harness': services have longest TTLs.
+func TestProgramsTTLs(t *testing.T) {
+	h := memHarness(plain)
+	for _, p := range conformance.Programs(t, h, 1, 2000) {
+		for _, s := range p.Steps {
+			if s.TTL > 8*h.TTL {
+				t.Fatalf("a TTL of %v, with a harness' of %v, in %v", s.TTL, h.TTL, p)
+			}
+		}
+	}
+}
+
 func TestProgramAsGo(t *testing.T) {
 	p := conformance.Program{
 		Lockers: []conformance.Opening{{Linked: true}, {}, {}},

@@ -82,13 +82,21 @@ func (b *builder) hold(number, name int, at time.Duration, s Step) (id int, from
 	return s.ID, from
 }
 
+// longestTTLs is how many times as long as the harness' TTL one on a real service is at most. A service may
+// take no longer ones.
+const longestTTLs = 8
+
 // otherTTL is the TTL of somebody else who asks for the same lock.
 func (b *builder) otherTTL(ttl time.Duration) time.Duration {
 	if ttl == 0 || b.chance(2) {
 		return ttl
 	}
 	if b.chance(2) {
-		return ttl + b.span(0.1, 3)
+		ttl += b.span(0.1, 3)
+		if !b.bubble {
+			ttl = min(ttl, longestTTLs*b.ttl)
+		}
+		return ttl
 	}
 	return max(ttl/4, min(ttl, 100*time.Millisecond), b.ttl*time.Duration(b2i(!b.bubble)))
 }
