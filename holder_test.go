@@ -71,14 +71,20 @@ func (a *asked) Acquire(ctx context.Context, name string, opts ...locker.Option)
 	return a.fakeLocker.Acquire(ctx, name)
 }
 
-func TestOpenHolder(t *testing.T) {
-	inner := &asked{fakeLocker: fakeLocker{lease: newFakeLease()}}
+var holderOpens locker.Locker // by a URL with the scheme holder
+
+func init() {
 	locker.Register("holder", func(_ context.Context, u *url.URL) (locker.Locker, error) {
 		if u.RawQuery != "a=b" {
 			return nil, errors.New("the backend gets " + u.RawQuery)
 		}
-		return inner, nil
+		return holderOpens, nil
 	})
+}
+
+func TestOpenHolder(t *testing.T) {
+	inner := &asked{fakeLocker: fakeLocker{lease: newFakeLease()}}
+	holderOpens = inner
 	for _, more := range []string{"", "&token_base=1000"} {
 		inner.requests = nil
 		l, err := locker.Open(t.Context(), "holder://host?a=b&holder=deploy+by%20alice"+more)
