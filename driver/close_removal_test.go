@@ -28,6 +28,27 @@ func TestCloseDoesNotWaitForRemains(t *testing.T) {
 	})
 }
 
+// The same where the call that Close makes confirms nothing, and an earlier one has said that the lock is
+// free.
+func TestCloseDoesNotWaitForRemainsThatFail(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var calls atomic.Int32
+		f := &fake{leaves: true, release: func(context.Context, *fakeLock) error {
+			if calls.Add(1) == 1 {
+				return &driver.PartialReleaseError{Err: errService}
+			}
+			return errService
+		}}
+		l := open(t, f)
+		if err := mustAcquire(t, l, "released").Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		if err := closesWithin(t, l, 0); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
+}
+
 // Close doesn't wait for the pause before the next try of a removal.
 func TestCloseTriesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -192,10 +192,10 @@ var ErrQueued = fmt.Errorf("%w; queued", locker.ErrHeld)
 // queue. It matches [locker.ErrHeld].
 //
 // RetryAfter is an upper bound of the pause before the engine asks again, not a lower one as in
-// HTTP. The pause is 5 ms at first and doubles
-// with each answer, up to RetryAfter if that is longer, and to 320 ms at most. Each pause is
-// random, from half of that to one and a half times as long. So the longest one, which belongs to
-// the Slack of [locker.Expiry], is 3/2 of RetryAfter, and never more than 480 ms.
+// HTTP. The pause is 5 ms at first and doubles with each answer, up to RetryAfter if that is longer,
+// and to 320 ms at most. Each pause is random, from half of that to one and a half times as long. So
+// the longest one, which belongs to the Slack of [locker.Expiry], is 3/2 of RetryAfter, and never
+// more than 480 ms.
 type HeldError struct {
 	RetryAfter time.Duration
 }

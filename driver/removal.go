@@ -198,7 +198,7 @@ func (e *engine) removeCalled(l *lease, err error) {
 	case err == nil:
 		e.finish(l)
 		e.addRemover(maxRemovers)
-	case e.abandoned || e.closed && free && !pending:
+	case e.abandoned || e.closed && l.removal.confirmedFree && !pending:
 		e.abandonRemoval(l)
 	default:
 		e.moments.set(l, Stamp().Add(l.removal.nextCall(e.maxRemovalPause())))

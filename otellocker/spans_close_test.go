@@ -1,6 +1,7 @@
 package otellocker_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,27 @@ func TestSpansOfLeasesThatCloseGivesUp(t *testing.T) {
 			} else if end := span.EndTime(); end.Before(closing) || end.After(closed) {
 				t.Errorf("the span of a lease that Close has ended ends at %v, want it during Close", end)
 			}
+		}
+		link.Heal()
+	})
+}
+
+// They end also where there are so many leases that the spans of those that are over are looked for.
+func TestSpansOfManyLeasesThatCloseGivesUp(t *testing.T) {
+	const many = 1010
+	synctest.Test(t, func(t *testing.T) {
+		link, p := membackend.NewLink(), newTracers()
+		l := membackend.New(membackend.WithLink(link), membackend.WithDefaultTTL(ttl))
+		instrument(t, l, otellocker.WithTracerProvider(p), otellocker.WithHoldSpans())
+		for i := range many {
+			acquire(t, l, fmt.Sprint(i))
+		}
+		link.Cut()
+		if err := l.Close(); err == nil {
+			t.Fatal("Close = nil while the link is cut")
+		}
+		if n := len(p.ended("locker.hold")); n != many {
+			t.Errorf("%d spans of leases have ended with Close, want %d", n, many)
 		}
 		link.Heal()
 	})

@@ -88,7 +88,7 @@ func TestWaiterOnAFormerPrimary(t *testing.T) {
 			}
 		})
 		if n := f.serversOf(); n[0] != 1 {
-			t.Errorf("%d connections to the former primary, want that of the lease alone", n[0])
+			t.Errorf("%d connections to the former primary, want one, the lease's", n[0])
 		}
 		if err := old.Renew(t.Context()); err != nil {
 			t.Errorf("the lease from before: %v, want nil", err)
@@ -114,7 +114,7 @@ func TestWaiterOnAFormerPrimaryThatGivesUp(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		if n := f.serversOf(); n[0] != 1 {
-			t.Errorf("%d connections to the former primary, want that of the lease alone", n[0])
+			t.Errorf("%d connections to the former primary, want one, the lease's", n[0])
 		}
 	})
 }

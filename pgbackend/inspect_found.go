@@ -27,7 +27,7 @@ type entry struct {
 func (e entry) isOwn() bool { return e.second && int64(e.key)>>32 == ownSpace }
 
 // foundIn reads the answer of pgDriver.look. In their own space, the connections of Lockers have presence
-// locks, the turn (0), and the marks of schemas, whose numbers are OIDs: mark is that of this schema. A
+// locks, the turn (0), and the marks of schemas, whose numbers are OIDs: mark is this schema's. A
 // presence lock has a number from 1<<31 on (see tokenSource.begin).
 func foundIn(r *pgsession.Call, mark uint32) found {
 	f := found{rows: make(map[rowID]leaseRow), presence: make(map[int64]uint32)}

@@ -105,7 +105,7 @@ func (l *lock) leftShared(c *conn) {
 }
 
 // terminate makes sure that the session of a connection that has ended is over, and its locks with
-// it. It asks where the epoch is that session's, or a later one. A server with a later epoch may be
+// it. The server that it asks has the epoch of that session, or a later one. One with a later epoch may be
 // another one, and know nothing of the session. Then the lock is free there, and nobody counts on the
 // former server.
 func (l *lock) terminate(ctx context.Context, dead *conn) error {

@@ -140,7 +140,7 @@ func (d *pgDriver) renewWaiting(
 	for _, i := range waiting {
 		l := locks[i].(*lock)
 		switch {
-		case l.waitsInVain(): // before anything else: what was asked was another server, maybe
+		case l.waitsInOldEpoch(): // before anything else: what was asked was another server, maybe
 			report(i, 0, asLoss(errOldEpoch))
 		case err == nil:
 			report(i, sent, l.checkBlocked(blocked))
@@ -182,15 +182,15 @@ func (d *pgDriver) blockedAmong(ctx context.Context, l *lock, pids []string) (ma
 	return blocked, nil
 }
 
-// waitsInVain reports whether the lock waits where the epoch is over, which may be a former primary. It
+// waitsInOldEpoch reports whether the lock waits where the epoch is over, which may be a former primary. It
 // doesn't wait any more if it was granted since: a lease there goes on.
-func (l *lock) waitsInVain() bool {
+func (l *lock) waitsInOldEpoch() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiter != nil && l.attached == nil && l.waiter.isOfOldEpoch()
 }
 
-// blockedPID is the process of the statement that waits; 0 if none does, or if it waits in vain.
+// blockedPID is the process of the statement that waits; 0 if none does, or if its epoch is over.
 func (l *lock) blockedPID() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,13 +19,7 @@ func isPending(err error) bool {
 // A server that is only slower has not failed. If its answer is an error, the next call says so, also
 // while it asks that server again, and only once.
 func TestFailureAfterReleaseIsReported(t *testing.T) {
-	c := newCluster(t, 3, 10*time.Second)
-	c.answer("acquire", raised, raised, raised)
-	l := c.lock(t, true)
-	if _, err := l.Acquire(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c, l := grantedByAll(t)
 	answer := c.servers[2].gated(t, "release", noPermission)
 	for range 2 {
 		if err := l.Release(t.Context()); !isPending(err) {

@@ -138,13 +138,7 @@ func TestReleaseFailsWhileOthersAreKeptOut(t *testing.T) {
 
 // A server that has forgotten a lease lets nobody in for a while, though it confirms the release.
 func TestReleaseDoesNotCountServerThatHasForgotten(t *testing.T) {
-	c := newCluster(t, 3, 10*time.Second)
-	c.answer("acquire", raised, raised, raised)
-	l := c.lock(t, true)
-	if _, err := l.Acquire(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c, l := grantedByAll(t)
 	c.answer("renew", renewed, renewed, waits)
 	if _, err := c.renew(t, l); err != nil {
 		t.Fatal(err)
@@ -163,13 +157,7 @@ func TestReleaseDoesNotCountServerThatHasForgotten(t *testing.T) {
 
 // A server that has said that the lease is gone may have another holder.
 func TestReleaseDoesNotCountServerThatHasLostTheLease(t *testing.T) {
-	c := newCluster(t, 3, 10*time.Second)
-	c.answer("acquire", raised, raised, raised)
-	l := c.lock(t, true)
-	if _, err := l.Acquire(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c, l := grantedByAll(t)
 	c.answer("renew", renewed, renewed, gone)
 	if _, err := c.renew(t, l); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,19 @@ func (f *fake) gated(t *testing.T, script, answer string) (open func()) {
 	return open
 }
 
+// grantedByAll returns three servers, and a lock that all of them have granted.
+func grantedByAll(t *testing.T) (*cluster, driver.Lock) {
+	t.Helper()
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", raised, raised, raised)
+	l := c.lock(t, true)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	return c, l
+}
+
 // acquireFromAll acquires l, and keeps the answer of the first server until all were asked: two answers
 // may decide, and then nobody else is asked.
 func (c *cluster) acquireFromAll(t *testing.T, l driver.Lock, first string) error {

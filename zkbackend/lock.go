@@ -130,7 +130,7 @@ func (l *lock) leaveOldSession() {
 }
 
 // join calls joinQueue, and returns when ctx is over. A request that waits to be sent survives its
-// connection: it fails only when all servers were dialled in vain, which may take longer than an
+// connection: it fails only when no server could be dialled, which may take longer than an
 // acquisition should. What joinQueue does later is removed by Release, which waits for its end.
 func (l *lock) join(ctx context.Context, s *session) (driver.Grant, error) {
 	joined := make(chan struct{})
