@@ -133,9 +133,9 @@ const (
 type Breaking int
 
 const (
-	BreakNone    Breaking = iota + 1 // not at all: Break returns [ErrNoBreaker]
-	BreakRenewal                     // at the next renewal, a third of the TTL after the last at the latest
-	BreakAtOnce                      // at once, within a second
+	BreakNone          Breaking = iota + 1 // not at all: Break returns [ErrNoBreaker]
+	BreakSeenAtRenewal                     // at the next renewal, a third of the TTL after the last at the latest
+	BreakSeenAtOnce                        // at once, within a second
 )
 
 // Cost is what it takes to run the service.

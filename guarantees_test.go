@@ -13,7 +13,7 @@ var strong = locker.Guarantees{
 	Backend: "strong", Scope: locker.ScopeNetwork, Tolerance: locker.ToleranceMinority, Exclusion: locker.ExclusionConsensus,
 	Fencing: locker.FencingDurable, Clocks: locker.ClocksSpeed, Order: locker.OrderFIFO, Waiting: locker.WaitingHandOff,
 	Expiry:     locker.Expiry{By: locker.ExpirySession, TTL: true, Slack: 3 * time.Second},
-	Revocation: locker.RevocationAtOnce, Restart: locker.RestartLeases, Inspection: locker.InspectionQueue, Break: locker.BreakAtOnce, RoundTrips: 1, Cost: locker.CostHigh,
+	Revocation: locker.RevocationAtOnce, Restart: locker.RestartLeases, Inspection: locker.InspectionQueue, Break: locker.BreakSeenAtOnce, RoundTrips: 1, Cost: locker.CostHigh,
 }
 
 func TestGuaranteesInWords(t *testing.T) {
@@ -42,7 +42,7 @@ func TestGuaranteesInWords(t *testing.T) {
 func TestRequire(t *testing.T) {
 	singles := []locker.Requirement{
 		locker.ScopeNetwork, locker.ToleranceMinority, locker.ExclusionConsensus, locker.FencingDurable, locker.ClocksSpeed, locker.OrderFIFO,
-		locker.WaitingHandOff, locker.RevocationAtOnce, locker.RestartLeases, locker.InspectionQueue, locker.BreakAtOnce, locker.ExpirySession, locker.RequireTTL,
+		locker.WaitingHandOff, locker.RevocationAtOnce, locker.RestartLeases, locker.InspectionQueue, locker.BreakSeenAtOnce, locker.ExpirySession, locker.RequireTTL,
 		locker.Efficiency, locker.Correctness,
 	}
 	if err := locker.Require(strong, singles...); err != nil {

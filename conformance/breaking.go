@@ -11,49 +11,49 @@ import (
 )
 
 var breakCases = []Case{
-	{ID: "J72", Name: "a-broken-lease-is-lost-first", Run: brokenIsLostFirst, Needs: locker.BreakRenewal, Probe: true,
+	{ID: "J72", Name: "a-broken-lease-is-lost-first", Run: brokenIsLostFirst, Needs: locker.BreakSeenAtRenewal, Probe: true,
 		Why: "an operator who takes a lock away must not make two holders of one, and the holder " +
 			"must learn who did it and why"},
 	{ID: "J72.1", Name: "a-broken-lock-is-handed-over", Run: brokenIsHandedOver,
-		Needs: all(locker.BreakRenewal, locker.RequireTTL),
+		Needs: all(locker.BreakSeenAtRenewal, locker.RequireTTL),
 		Why: "a holder that lives releases what is taken away from it, so nobody waits for the " +
 			"end of a long TTL"},
-	{ID: "J72.2", Name: "a-break-is-seen-at-once", Run: breakIsSeenAtOnce, Needs: locker.BreakAtOnce, Probe: true,
+	{ID: "J72.2", Name: "a-break-is-seen-at-once", Run: breakIsSeenAtOnce, Needs: locker.BreakSeenAtOnce, Probe: true,
 		Why: "an operator who is told that a holder learns of it at once doesn't wait for a third " +
 			"of the TTL"},
-	{ID: "J73", Name: "break-needs-the-token", Run: breakNeedsTheToken, Needs: locker.BreakRenewal,
+	{ID: "J73", Name: "break-needs-the-token", Run: breakNeedsTheToken, Needs: locker.BreakSeenAtRenewal,
 		Why: "the lock may pass on between a look and a break, and its next holder has done " +
 			"nothing wrong"},
-	{ID: "J73.1", Name: "break-refuses-nonsense", Run: breakRefuses, Needs: locker.BreakRenewal,
+	{ID: "J73.1", Name: "break-refuses-nonsense", Run: breakRefuses, Needs: locker.BreakSeenAtRenewal,
 		Why: "a caller that has gone, or that asks for nonsense, must not take anything away from " +
 			"anybody"},
-	{ID: "J73.2", Name: "break-in-steps-spares-the-next-holder", Run: breakInSteps, Needs: locker.BreakRenewal,
+	{ID: "J73.2", Name: "break-in-steps-spares-the-next-holder", Run: breakInSteps, Needs: locker.BreakSeenAtRenewal,
 		Hooks: []Hook{HookLinked},
 		Why: "a break that looks who has the lock, and then takes it away, takes it from the next " +
 			"holder when the lock passes on in between"},
 	{ID: "J74", Name: "break-of-a-stopped-holder", Run: breakOfStopped,
-		Needs: all(locker.BreakRenewal, locker.RequireTTL), Hooks: []Hook{HookLinked},
+		Needs: all(locker.BreakSeenAtRenewal, locker.RequireTTL), Hooks: []Hook{HookLinked},
 		Why: "a holder that hears nothing trusts its lease until the deadline: until then nobody " +
 			"may get in, and not much later somebody must"},
 	{ID: "J74.1", Name: "inspect-shows-a-break", Run: breakIsShown,
-		Needs: all(locker.BreakRenewal, locker.InspectionHolder, locker.RequireTTL), Hooks: []Hook{HookLinked},
+		Needs: all(locker.BreakSeenAtRenewal, locker.InspectionHolder, locker.RequireTTL), Hooks: []Hook{HookLinked},
 		Why: "the next operator must see that the lock is being taken away already, by whom and why"},
-	{ID: "J75", Name: "break-at-once", Run: breakAtOnce, Needs: locker.BreakRenewal,
+	{ID: "J75", Name: "break-at-once", Run: breakAtOnce, Needs: locker.BreakSeenAtRenewal,
 		Why: "a holder that doesn't stop must not keep the others out for as long as it likes"},
 	{ID: "J75.1", Name: "break-at-once-of-a-silent-holder", Run: breakAtOnceOfSilent,
-		Needs: all(locker.BreakRenewal, locker.RequireTTL), Hooks: []Hook{HookLinked},
+		Needs: all(locker.BreakSeenAtRenewal, locker.RequireTTL), Hooks: []Hook{HookLinked},
 		Why: "for a holder that is known to be dead nobody has to wait until a long TTL is over"},
-	{ID: "J75.2", Name: "break-at-once-spares-other-leases", Run: breakSparesOthers, Needs: locker.BreakRenewal,
+	{ID: "J75.2", Name: "break-at-once-spares-other-leases", Run: breakSparesOthers, Needs: locker.BreakSeenAtRenewal,
 		Why: "an operator who ends one lease of a process, and isn't told of the others, takes locks " +
 			"away from work that nothing is wrong with"},
-	{ID: "J76", Name: "a-broken-lease-stays-broken", Run: staysBroken, Needs: locker.BreakRenewal,
+	{ID: "J76", Name: "a-broken-lease-stays-broken", Run: staysBroken, Needs: locker.BreakSeenAtRenewal,
 		Why: "a renewal or a late release of the victim must neither revive its lease nor touch " +
 			"the successor's"},
 	{ID: "J76.1", Name: "a-broken-lease-stays-broken-over-a-restart", Run: markOverRestart,
-		Needs: all(locker.BreakRenewal, locker.RestartLeases), Hooks: []Hook{HookLinked, HookRestart},
+		Needs: all(locker.BreakSeenAtRenewal, locker.RestartLeases), Hooks: []Hook{HookLinked, HookRestart},
 		Why: "a lease that was taken away must not come back with the service, because the operator " +
 			"has seen that it worked, and doesn't look again"},
-	{ID: "J77", Name: "break-in-the-callers-terms", Run: breakDecorated, Needs: locker.BreakRenewal,
+	{ID: "J77", Name: "break-in-the-callers-terms", Run: breakDecorated, Needs: locker.BreakSeenAtRenewal,
 		Why: "below a prefix or a token base, a name or a token that is taken as it is belongs to " +
 			"somebody else's lock"},
 }

@@ -133,7 +133,7 @@ func staysBroken(t T, h *Harness) {
 	again := b
 	again.By = "eve@ops-2"
 	_, err := tryBreak(t, operator, name, victim.Token(), again)
-	released := errors.Is(err, locker.ErrNotHolder) && locker.BreakAtOnce.Check(h.guarantees) == nil
+	released := errors.Is(err, locker.ErrNotHolder) && locker.BreakSeenAtOnce.Check(h.guarantees) == nil
 	if err != nil && !released {
 		t.Errorf("a second Break = %v, want nil", err)
 	}

@@ -71,8 +71,8 @@ func claims() []claim {
 		{"too little: queue", mem, func(g *locker.Guarantees) { g.Inspection = locker.InspectionHolder }, "J65", conformance.Unclaimed},
 		{"too much: inspection", toy, func(g *locker.Guarantees) { g.Inspection = locker.InspectionHolder }, "J64", conformance.Failed},
 		{"too little: break", mem, func(g *locker.Guarantees) { g.Break = locker.BreakNone }, "J72", conformance.Unclaimed},
-		{"too little: break at once", mem, func(g *locker.Guarantees) { g.Break = locker.BreakRenewal }, "J72.2", conformance.Unclaimed},
-		{"too much: break at once", toy, func(g *locker.Guarantees) { g.Break = locker.BreakAtOnce }, "J72.2", conformance.Failed},
+		{"too little: break at once", mem, func(g *locker.Guarantees) { g.Break = locker.BreakSeenAtRenewal }, "J72.2", conformance.Unclaimed},
+		{"too much: break at once", toy, func(g *locker.Guarantees) { g.Break = locker.BreakSeenAtOnce }, "J72.2", conformance.Failed},
 		{"rightly nothing", toy, func(*locker.Guarantees) {}, "D37.1", conformance.Skipped},
 	}
 }

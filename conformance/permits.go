@@ -55,7 +55,7 @@ var permitCases = []Case{
 		Needs: locker.FencingUntilDataLoss,
 		Why: "a resource for each slot is safe only if the slot's holders follow each other with " +
 			"rising tokens, also when some of them are cut off or go on too long"},
-	{ID: "P13", Name: "break-of-a-permit", Run: breakOfPermit, Needs: locker.BreakRenewal,
+	{ID: "P13", Name: "break-of-a-permit", Run: breakOfPermit, Needs: locker.BreakSeenAtRenewal,
 		Why: "an operator who takes one permit away must not end permits on other slots, nor the " +
 			"lock of that name"},
 	{ID: "P14", Name: "slots-of-one-locker-live-apart", Run: slotsLiveApart, Needs: locker.RequireTTL,

@@ -91,7 +91,7 @@ func slotsLiveApart(t T, h *Harness) {
 	}
 	step.Pass(t, 3*h.TTL) // a lease that isn't renewed is over by then
 	wantLive(-1)
-	if locker.BreakRenewal.Check(h.guarantees) == nil {
+	if locker.BreakSeenAtRenewal.Check(h.guarantees) == nil {
 		breakOneOf(t, h, other, leases, broken)
 		wantLive(broken)
 		leases = slices.Delete(leases, broken, broken+1)

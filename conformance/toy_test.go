@@ -261,7 +261,7 @@ func (s *toy) guarantees() locker.Guarantees {
 		Fencing: locker.FencingUntilDataLoss, Clocks: locker.ClocksServer, Order: locker.OrderNone, Waiting: locker.WaitingPolled,
 		// The slack is the longest pause of a poll.
 		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 500 * time.Millisecond},
-		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, Inspection: locker.InspectionNone, Break: locker.BreakRenewal, RoundTrips: 1, Cost: locker.CostNone,
+		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, Inspection: locker.InspectionNone, Break: locker.BreakSeenAtRenewal, RoundTrips: 1, Cost: locker.CostNone,
 	}
 	if s.flaws.keepsLonger {
 		g.Expiry.Slack += keptLonger

@@ -181,7 +181,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
 		Inspection: locker.InspectionQueue,
-		Break:      locker.BreakAtOnce,
+		Break:      locker.BreakSeenAtOnce,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}

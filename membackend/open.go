@@ -121,7 +121,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartNothing,
 		Inspection: locker.InspectionQueue,
-		Break:      locker.BreakAtOnce,
+		Break:      locker.BreakSeenAtOnce,
 		RoundTrips: 0,
 		Cost:       locker.CostNone,
 	}

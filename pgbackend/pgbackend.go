@@ -174,7 +174,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartTokens,
 		Inspection: locker.InspectionQueue,
-		Break:      locker.BreakRenewal,
+		Break:      locker.BreakSeenAtRenewal,
 		RoundTrips: 1,
 		Cost:       locker.CostLow,
 	}

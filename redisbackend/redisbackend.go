@@ -221,7 +221,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationRenewal,
 		Restart:    locker.RestartAsPersisted,
 		Inspection: locker.InspectionQueue,
-		Break:      locker.BreakRenewal,
+		Break:      locker.BreakSeenAtRenewal,
 		RoundTrips: 1,
 		Cost:       locker.CostLow,
 	}

@@ -168,7 +168,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationRenewal,
 		Restart:    locker.RestartNothing,
 		Inspection: locker.InspectionQueue,
-		Break:      locker.BreakRenewal,
+		Break:      locker.BreakSeenAtRenewal,
 		RoundTrips: 1,
 		Cost:       locker.CostMedium,
 	}

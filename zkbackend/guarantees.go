@@ -40,7 +40,7 @@ func guaranteesAt(tick time.Duration) locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
 		Inspection: locker.InspectionQueue,
-		Break:      locker.BreakAtOnce,
+		Break:      locker.BreakSeenAtOnce,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}

@@ -20,7 +20,7 @@ func (b *breaking) run(ctx context.Context, l locker.Locker) error {
 	if err != nil {
 		return b.failure(ctx, err)
 	}
-	if l.Guarantees().Break >= locker.BreakRenewal && !b.yes { // otherwise the Locker says what is possible
+	if l.Guarantees().Break >= locker.BreakSeenAtRenewal && !b.yes { // otherwise the Locker says what is possible
 		agreed, err := b.ask(ctx, v.question(l.Guarantees(), b.now))
 		if err != nil || !agreed {
 			return errors.Join(interruption(ctx), err, nothingTaken("nothing was changed"))

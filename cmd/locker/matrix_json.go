@@ -53,7 +53,7 @@ func matrixJSON(rows []locker.Guarantees) string {
 			Revocation:      valueOf(g.Revocation, "unseen", "renewal", "at-once"),
 			RestartLeaves:   valueOf(g.Restart, "nothing", "as-persisted", "tokens", "leases"),
 			Inspection:      valueOf(g.Inspection, "none", "holder", "queue"),
-			Break:           valueOf(g.Break, "none", "renewal", "at-once"),
+			Break:           valueOf(g.Break, "none", "seen-at-renewal", "seen-at-once"),
 			RoundTrips:      g.RoundTrips,
 			OperationalCost: valueOf(g.Cost, "none", "low", "medium", "high"),
 		}

@@ -47,7 +47,7 @@ func sample() []locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
 		Inspection: locker.InspectionQueue,
-		Break:      locker.BreakAtOnce,
+		Break:      locker.BreakSeenAtOnce,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}

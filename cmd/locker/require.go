@@ -41,8 +41,8 @@ var requirements = []struct {
 	{"restart-leases", locker.RestartLeases},
 	{"inspection-holder", locker.InspectionHolder},
 	{"inspection-queue", locker.InspectionQueue},
-	{"break-renewal", locker.BreakRenewal},
-	{"break-at-once", locker.BreakAtOnce},
+	{"break-seen-at-renewal", locker.BreakSeenAtRenewal},
+	{"break-seen-at-once", locker.BreakSeenAtOnce},
 }
 
 func requirementNames() []string {

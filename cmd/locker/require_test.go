@@ -22,7 +22,7 @@ func TestRequirements(t *testing.T) {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
 		Inspection: locker.InspectionQueue,
-		Break:      locker.BreakAtOnce,
+		Break:      locker.BreakSeenAtOnce,
 	}
 	lowest := locker.Guarantees{
 		Scope:      locker.ScopeProcess,

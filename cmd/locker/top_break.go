@@ -18,7 +18,7 @@ type topBreaker struct {
 
 // question says who has the lock, as break does.
 func (b topBreaker) question(ctx context.Context, row top.Row, atOnce bool) (string, error) {
-	if b.l.Guarantees().Break < locker.BreakRenewal {
+	if b.l.Guarantees().Break < locker.BreakSeenAtRenewal {
 		return "", fmt.Errorf("a lock can't be taken away from its holder on %s", b.l.Guarantees().Backend)
 	}
 	v, err := b.victim(ctx, row)

@@ -83,7 +83,7 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	defer stop()
 	var more []locker.Requirement
 	if o.allowBreak {
-		more = append(more, locker.BreakRenewal)
+		more = append(more, locker.BreakSeenAtRenewal)
 	}
 	l, err := openInspector(ctx, o.backend, cmd.Flags().Changed("backend"), more...)
 	if err != nil {

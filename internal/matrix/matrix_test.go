@@ -14,7 +14,7 @@ var strong = locker.Guarantees{
 	Backend: "strong", Scope: locker.ScopeNetwork, Tolerance: locker.ToleranceMinority, Exclusion: locker.ExclusionConsensus,
 	Fencing: locker.FencingDurable, Clocks: locker.ClocksSpeed, Order: locker.OrderFIFO, Waiting: locker.WaitingHandOff,
 	Expiry:     locker.Expiry{By: locker.ExpirySession, TTL: true, Slack: 3 * time.Second},
-	Revocation: locker.RevocationAtOnce, Restart: locker.RestartLeases, Inspection: locker.InspectionQueue, Break: locker.BreakAtOnce, RoundTrips: 1, Cost: locker.CostHigh,
+	Revocation: locker.RevocationAtOnce, Restart: locker.RestartLeases, Inspection: locker.InspectionQueue, Break: locker.BreakSeenAtOnce, RoundTrips: 1, Cost: locker.CostHigh,
 }
 
 func TestMarkdown(t *testing.T) {
