@@ -37,7 +37,7 @@ type Party struct {
 	Trace   string        // W3C traceparent of its acquisition: see ContextWithTrace
 	Asked   time.Time     // when the acquisition began, by a clock of the service, or else its own
 	Since   time.Time     // when the lock was granted, by a clock of the service
-	Expires time.Duration // until the service could let somebody else in, unless it hears of the holder; 0: unknown, or never by time
+	ExpiresIn time.Duration // until the service could let somebody else in, unless it hears of the holder; 0: unknown, or never by time
 	Session string        // what it is attached to: an etcd lease, a ZooKeeper session, a process of Postgres or of this machine
 	Broken  *Breach       // of a holder that Break takes the lock away from, while it still has it
 }

@@ -85,8 +85,8 @@ func wantHolder(t T, l locker.Locker, lease locker.Lease) locker.Party {
 	}
 	if party := *s.Holder; party.Owner == "" && party.Session == "" {
 		t.Errorf("Inspect shows %s, want an owner or a session", inWords(s))
-	} else if party.Expires < 0 || party.Expires > 0 && party.Expires < left {
-		t.Errorf("Inspect says that others may get in after %v, and the lease's deadline is in %v", party.Expires, left)
+	} else if party.ExpiresIn < 0 || party.ExpiresIn > 0 && party.ExpiresIn < left {
+		t.Errorf("Inspect says that others may get in after %v, and the lease's deadline is in %v", party.ExpiresIn, left)
 	}
 	return *s.Holder
 }

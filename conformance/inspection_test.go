@@ -143,7 +143,7 @@ func remembersHolder(byTime bool) decorator {
 
 func inSeconds(s *locker.Status) {
 	if s.Holder != nil {
-		s.Holder.Expires /= 1000
+		s.Holder.ExpiresIn /= 1000
 	}
 }
 

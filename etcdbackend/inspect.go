@@ -32,7 +32,7 @@ func (d *etcdDriver) Inspect(ctx context.Context, name string, waiters int) (loc
 	}
 	s := d.statusOf(dir, r.keys, int(r.count), waiters)
 	if s.Holder != nil {
-		s.Holder.Expires, err = d.expiry(ctx, clientv3.LeaseID(r.keys[0].Lease))
+		s.Holder.ExpiresIn, err = d.expiry(ctx, clientv3.LeaseID(r.keys[0].Lease))
 	}
 	return s, err
 }
@@ -180,7 +180,7 @@ func (l *list) addExpiry(ctx context.Context, page []locker.Status) error {
 		failed = cmp.Or(failed, err)
 	})
 	for _, s := range page {
-		s.Holder.Expires = l.expiry[idOf(s.Holder.Session)]
+		s.Holder.ExpiresIn = l.expiry[idOf(s.Holder.Session)]
 	}
 	return failed
 }

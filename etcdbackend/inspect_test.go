@@ -60,7 +60,7 @@ func TestInspectShowsTheOldestKey(t *testing.T) {
 	if err != nil || s.Key != "locker/a%2Fb/" || s.Holder == nil || s.Waiting != 2 || len(s.Waiters) != 1 || !strings.HasPrefix(s.Waiters[0].Owner, "000@") {
 		t.Fatalf("Inspect = %+v, %v, want a holder and 2 waiters, of whom 000 is the first", s, err)
 	}
-	if p := *s.Holder; p.Token != g.Token || !strings.HasSuffix(p.Owner, "@"+g.Token.String()) || p.Expires != 11*time.Second || len(p.Session) != 16 {
+	if p := *s.Holder; p.Token != g.Token || !strings.HasSuffix(p.Owner, "@"+g.Token.String()) || p.ExpiresIn != 11*time.Second || len(p.Session) != 16 {
 		t.Errorf("Inspect shows the holder %+v, want token %v, 11 s and an etcd lease", p, g.Token)
 	}
 	if s, err := d.(driver.Inspector).Inspect(t.Context(), "b", 1); err != nil || s.Holder != nil || s.Waiting != 0 {
@@ -95,7 +95,7 @@ func TestListPutsPagesTogether(t *testing.T) {
 		t.Errorf("List has asked %d times about one etcd lease", c.looked)
 	}
 	i := slices.IndexFunc(all, func(s locker.Status) bool { return s.Name == "b" })
-	if i < 0 || !strings.HasPrefix(all[i].Holder.Owner, "9@") || all[i].Waiting != 4 || !strings.HasPrefix(all[i].Waiters[3].Owner, "5@") || all[i].Holder.Expires != 11*time.Second {
+	if i < 0 || !strings.HasPrefix(all[i].Holder.Owner, "9@") || all[i].Waiting != 4 || !strings.HasPrefix(all[i].Waiters[3].Owner, "5@") || all[i].Holder.ExpiresIn != 11*time.Second {
 		t.Errorf("List shows %+v of the lock whose keys are on two pages", all[max(i, 0)])
 	}
 	if below, _ := readAll(t, d.(driver.Inspector).List("c/1", 0)); len(below) != 500 || below[0].Name != "c/1000" {

@@ -49,7 +49,7 @@ func (e *entry) status(waiters int, now driver.Instant) (locker.Status, bool) {
 	status := locker.Status{Name: e.name, Slot: e.slot, Key: e.key}
 	if e.holder != nil && now < e.expires {
 		status.Holder = e.holder.party()
-		status.Holder.Token, status.Holder.Since, status.Holder.Expires = e.token, since(e.token), e.expires.Sub(now)
+		status.Holder.Token, status.Holder.Since, status.Holder.ExpiresIn = e.token, since(e.token), e.expires.Sub(now)
 		if e.breach != nil {
 			breach := *e.breach
 			status.Holder.Broken = &breach

@@ -78,7 +78,7 @@ func (f found) party(k key, e entry) locker.Party {
 			p.Broken = &breach
 		}
 		if e.idle >= 0 && row.ttl > 0 {
-			p.Expires = max(row.ttl-e.idle, time.Millisecond)
+			p.ExpiresIn = max(row.ttl-e.idle, time.Millisecond)
 		}
 	}
 	return p

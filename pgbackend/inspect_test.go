@@ -124,7 +124,7 @@ func TestInspectReadsRows(t *testing.T) {
 	}
 	want := locker.Party{
 		Token: 81723, Holder: "me", Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Asked: time.UnixMilli(1795221171926).UTC(),
-		Since: time.UnixMicro(5000000).UTC(), Expires: 28500 * time.Millisecond, Session: "10",
+		Since: time.UnixMicro(5000000).UTC(), ExpiresIn: 28500 * time.Millisecond, Session: "10",
 	}
 	if *s.Holder != want {
 		t.Errorf("the holder is %+v, want %+v", *s.Holder, want)
@@ -132,7 +132,7 @@ func TestInspectReadsRows(t *testing.T) {
 	var holders []string
 	for _, p := range s.Waiters {
 		holders = append(holders, p.Holder)
-		if p.Token != 0 || p.Expires != 0 {
+		if p.Token != 0 || p.ExpiresIn != 0 {
 			t.Errorf("the waiter %+v has a token, or expires", p)
 		}
 	}

@@ -36,7 +36,7 @@ func (d *redisDriver) Break(
 		return locker.Effect{}, locker.ErrNotHolder
 	}
 	r := request{
-		script: breakScript, key: s.Key, owner: s.Holder.Owner, ttl: max(s.Holder.Expires, d.ttl, shortestTombstone),
+		script: breakScript, key: s.Key, owner: s.Holder.Owner, ttl: max(s.Holder.ExpiresIn, d.ttl, shortestTombstone),
 		taking: &taking{token: int64(token), breach: driver.FormatBreach(breach)},
 	}
 	if breach.AtOnce {

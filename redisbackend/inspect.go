@@ -116,7 +116,7 @@ func parseStatus(key string, answer any) (locker.Status, error) {
 	if lease, held := values[0].(string); held {
 		s.Holder = parseHolder(lease)
 		if pttl >= 0 { // else somebody has removed its expiry
-			s.Holder.Expires = time.Duration(min(max(pttl, 1), maxMillis)) * time.Millisecond
+			s.Holder.ExpiresIn = time.Duration(min(max(pttl, 1), maxMillis)) * time.Millisecond
 		}
 	}
 	for pair := range slices.Chunk(values[3:], 2) {

@@ -52,7 +52,7 @@ func TestInspectReadsTheAnswer(t *testing.T) {
 		s.Waiters[0] != (locker.Party{Owner: "w1"}) || s.Waiters[1] != (locker.Party{Owner: "w2", Holder: "\uFFFD\uFFFD", Asked: asked}) {
 		t.Errorf("Inspect = %+v, want the queue of a", s)
 	}
-	if p := *s.Holder; p.Owner != "own" || p.Token != 1795221171926053 || p.Expires != 1500*time.Millisecond || p.Holder != "web" || !p.Asked.Equal(asked) {
+	if p := *s.Holder; p.Owner != "own" || p.Token != 1795221171926053 || p.ExpiresIn != 1500*time.Millisecond || p.Holder != "web" || !p.Asked.Equal(asked) {
 		t.Errorf("Inspect shows the holder %+v", p)
 	}
 	last := f.calls[len(f.calls)-1]
@@ -81,8 +81,8 @@ func TestInspectReadsTheAnswer(t *testing.T) {
 	}
 	for pttl, want := range map[int]time.Duration{0: time.Millisecond, 1: time.Millisecond, math.MaxInt: (math.MaxInt64 / time.Millisecond) * time.Millisecond} {
 		f.answers(inspected("own 7", pttl, 0))
-		if s := inspectA(t, d); s.Holder.Expires != want {
-			t.Errorf("Inspect of a key with PTTL %d shows %v, want %v", pttl, s.Holder.Expires, want)
+		if s := inspectA(t, d); s.Holder.ExpiresIn != want {
+			t.Errorf("Inspect of a key with PTTL %d shows %v, want %v", pttl, s.Holder.ExpiresIn, want)
 		}
 	}
 	f.answers("*1\r\n:7\r\n")

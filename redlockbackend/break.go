@@ -48,7 +48,7 @@ func breakItem(s locker.Status, breach locker.Breach) *item {
 	if breach.AtOnce {
 		mode = "now"
 	}
-	it := newItem(s.Key, s.Holder.Owner, s.Holder.Token, max(s.Holder.Expires, shortestTombstone), 0, driver.FormatBreach(breach))
+	it := newItem(s.Key, s.Holder.Owner, s.Holder.Token, max(s.Holder.ExpiresIn, shortestTombstone), 0, driver.FormatBreach(breach))
 	it.ticket = mode
 	return it
 }

@@ -64,7 +64,7 @@ func statusOf(records []record, quorum, silent, waiters int) (s locker.Status, s
 	sure = true
 	for _, c := range claims {
 		holds := c.token > 0 || c.foreign
-		p := locker.Party{Owner: c.owner, Token: c.token, Expires: majorityLeft(c.left, quorum)}
+		p := locker.Party{Owner: c.owner, Token: c.token, ExpiresIn: majorityLeft(c.left, quorum)}
 		driver.ParseLabel(c.label).Describe(&p)
 		if len(c.left)-c.marks < quorum { // else the lease is renewed on the others
 			p.Broken = c.breach

@@ -64,7 +64,7 @@ func TestInspectJudgesTheServers(t *testing.T) {
 		}
 		holder := ""
 		if s.Holder != nil {
-			holder = cmp.Or(s.Holder.Owner, "?") + " " + s.Holder.Token.String() + " " + s.Holder.Expires.String()
+			holder = cmp.Or(s.Holder.Owner, "?") + " " + s.Holder.Token.String() + " " + s.Holder.ExpiresIn.String()
 		}
 		if holder != tc.holder || owners(s.Partial) != tc.partial || owners(s.Waiters) != tc.waiters || s.Waiting != tc.waiting {
 			t.Errorf("%s: holder %q, partial %q, waiters %q of %d, want %q, %q, %q of %d", what,
@@ -90,7 +90,7 @@ func TestInspectJudgesTheServers(t *testing.T) {
 		"the longest time": {[]any{own(10), free, own(30), free, free}, 30 * time.Millisecond},
 		"never, on one":    {[]any{own(10), free, own(-1), free, free}, 0},
 	} {
-		if s, err := redlockbackend.Judge(tc.answers, 3, 2); err != nil || len(s.Partial) != 1 || s.Partial[0].Expires != tc.left {
+		if s, err := redlockbackend.Judge(tc.answers, 3, 2); err != nil || len(s.Partial) != 1 || s.Partial[0].ExpiresIn != tc.left {
 			t.Errorf("on a minority, %s: %+v, %v, want one that expires in %v", what, s.Partial, err, tc.left)
 		}
 	}

@@ -16,7 +16,7 @@ func sampleStatuses(now time.Time) []statusRow {
 	since, asked := now.Add(-4*time.Second), now.Add(-192*time.Second)
 	var rows []statusRow
 	for _, s := range []locker.Status{
-		{Name: "a", Key: "k:a", Holder: &locker.Party{Owner: "0a", Token: 1795221171926053, Since: since, Expires: 26 * time.Second,
+		{Name: "a", Key: "k:a", Holder: &locker.Party{Owner: "0a", Token: 1795221171926053, Since: since, ExpiresIn: 26 * time.Second,
 			Holder: "deploy by \u202ealice", Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}},
 		{Name: "b\x1b[2J", Key: "k:b", Holder: &locker.Party{Token: 7, Asked: asked, Session: "4711"}, Waiting: 3,
 			Waiters: []locker.Party{{Session: "4712", Asked: since}, {Owner: "0c"}}},
@@ -104,7 +104,7 @@ func TestHeldLonger(t *testing.T) {
 	}
 	old, short := row("old", &locker.Party{Since: now.Add(-2 * time.Hour)}), row("short", &locker.Party{Since: now.Add(-time.Second)})
 	asked, free := row("asked", &locker.Party{Asked: now.Add(-2 * time.Hour)}), row("free", nil)
-	foreign, timeless := row("foreign", &locker.Party{Expires: time.Hour}), row("timeless", &locker.Party{Token: 7})
+	foreign, timeless := row("foreign", &locker.Party{ExpiresIn: time.Hour}), row("timeless", &locker.Party{Token: 7})
 	for _, test := range []struct {
 		rows    []statusRow
 		longer  string

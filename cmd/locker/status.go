@@ -57,7 +57,7 @@ func rowOf(backend string, s locker.Status, now time.Time) statusRow {
 }
 
 func partyOf(backend string, p locker.Party) partyRow {
-	r := partyRow{Owner: p.Owner, Label: p.Holder, Trace: p.Trace, ExpiresMS: p.Expires.Milliseconds(), Session: p.Session}
+	r := partyRow{Owner: p.Owner, Label: p.Holder, Trace: p.Trace, ExpiresMS: p.ExpiresIn.Milliseconds(), Session: p.Session}
 	if p.Token > 0 {
 		r.Token = p.Token.String()
 	}

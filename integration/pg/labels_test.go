@@ -35,7 +35,7 @@ func described(t *testing.T, looker locker.Locker, lease locker.Lease, holder st
 		if p = holderOf(t, looker, lease.Name()); p.Holder != holder || p.Token != lease.Token() {
 			return fmt.Errorf("Inspect shows %+v, want %q and token %v", p, holder, lease.Token())
 		}
-		if p.Since.IsZero() || p.Asked.IsZero() || p.Expires < left || p.Expires > labelTTL {
+		if p.Since.IsZero() || p.Asked.IsZero() || p.ExpiresIn < left || p.ExpiresIn > labelTTL {
 			return fmt.Errorf("Inspect shows %+v, want since when, when it asked, and what is left of %v", p, labelTTL)
 		}
 		return nil

@@ -28,7 +28,7 @@ func TestInspectOfForeignValues(t *testing.T) {
 			t.Fatalf("Inspect of %.30q = %+v, %v, want a holder", value, status, err)
 		}
 		p := *status.Holder
-		if p.Expires <= 0 || p.Expires > itest.LongTTL || p != (locker.Party{Expires: p.Expires}) {
+		if p.ExpiresIn <= 0 || p.ExpiresIn > itest.LongTTL || p != (locker.Party{ExpiresIn: p.ExpiresIn}) {
 			t.Errorf("Inspect of %.30q shows %+v, want its expiry alone", value, p)
 		}
 		if err := admin.Del(t.Context(), key(name)).Err(); err != nil {
