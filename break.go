@@ -33,14 +33,14 @@ const MaxReason = 500
 
 // Effect is what a [Break] has done.
 type Effect struct {
-	Others int           // other leases that have ended, because they were attached to the same connection (postgres, AtOnce)
-	Within time.Duration // after this time at the latest the lock is free for others; 0: it is free now, or no time is known
+	Others int           // other leases that have ended, because they were attached to the same connection (postgres, AtOnce); with an error: that would end
+	Within time.Duration // after this time at the latest the lock is free for others; 0: it is free now; -1: no time is known
 }
 
 // Break takes the lock called name away from the lease that has this token. It is for operators.
 // The token is required, because the lock may have passed on since somebody looked; [Inspect] shows
 // the token. With b.Slot, Break takes away the permit of that name which is a lease on that slot
-// ([AcquirePermit]), or the line; [List] shows their tokens.
+// ([AcquirePermit]), or the line; Inspect shows their tokens as well.
 //
 // By default nobody else gets the lock before the holder's lease has ended. The lease is marked on
 // the service, and isn't renewed any more. Its holder notices the mark at once or at the next
@@ -71,10 +71,10 @@ type Effect struct {
 //     before;
 //   - [errors.ErrUnsupported]: b has a Slot, and the backend has no permits;
 //   - [ErrName], [ErrOption]: an argument is invalid, or AtOnce would end other leases as well, and
-//     WithOthers isn't set;
+//     WithOthers isn't set: then [Effect], field Others, is how many;
 //   - [ErrClosed]: the locker is closed.
 //
-// The error is an [*Error].
+// With an error the Effect is zero, with the one exception above. The error is an [*Error].
 func Break(ctx context.Context, l Locker, name string, token Token, b Breach) (Effect, error) {
 	x, ok := AsLocker[Breaker](l)
 	if !ok {
@@ -124,8 +124,8 @@ func ResolveBreach(name string, token Token, b Breach) (Breach, error) {
 			return b, fmt.Errorf("%w: %s %.250q: %s", ErrOption, text.what, text.text, wrong)
 		}
 	}
-	if b.Slot < LineSlot || b.Slot > MaxPermits {
-		return b, fmt.Errorf("%w: slot %d: want from 1 to %d, or %d for the line", ErrOption, b.Slot, MaxPermits, LineSlot)
+	if err := ValidSlot(b.Slot); err != nil {
+		return b, err
 	}
 	if b.At.Year() < 1970 || b.At.Year() > 9999 {
 		return b, fmt.Errorf("%w: at %v: want a time from 1970 to 9999, or none for now", ErrOption, b.At)

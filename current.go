@@ -9,25 +9,30 @@ import (
 // TokenReader is a [Locker] that may be able to read the token of the lease that holds a lock. [CurrentToken] calls it.
 type TokenReader interface {
 	// CurrentToken returns what the function [CurrentToken] returns. It is safe for concurrent use.
-	CurrentToken(ctx context.Context, name string) (Token, error)
+	CurrentToken(ctx context.Context, name string, slot int) (Token, error)
 }
 
 // CurrentToken asks the service for the token of the lease that holds the lock called name, and returns 0 when the
-// lock is free. It is for a program that gets a token with a request and can't keep the highest one that it has seen,
-// such as a server without a storage of its own. It is also for an operator who wants to know the holder.
+// lock is free. With a slot, that lease is the permit of the name on that slot: see [AcquirePermit] and [Slot]. Slot 0
+// is the lock called name, and [LineSlot] the line.
+//
+// It is for a program that gets a token with a request and can't keep the highest one that it has seen, such as a
+// server without a storage of its own. Of a permit that program must get the slot as well. It is also for an operator
+// who wants to know the holder.
 //
 // The answer was true at some moment during the call, and may be old when it arrives. So where there is a storage, a
 // check there (package fence) is better. The idea comes from the sequencers in Google's Chubby (Burrows, 2006).
 //
 // ctx covers the call, which also ends after 5 seconds. Nothing changes on the service. A backend whose service doesn't
-// know the tokens returns [ErrNoTokenReader]; a bad name matches [ErrName], a closed locker [ErrClosed], and any other
-// error is ctx's or the service's. The error is an [*Error].
-func CurrentToken(ctx context.Context, l Locker, name string) (Token, error) {
+// know the tokens returns [ErrNoTokenReader]; a slot on a backend without permits matches [errors.ErrUnsupported], a
+// bad name [ErrName], a slot that can't be [ErrOption], a closed locker [ErrClosed], and any other error is ctx's or
+// the service's. The error is an [*Error].
+func CurrentToken(ctx context.Context, l Locker, name string, slot int) (Token, error) {
 	r, ok := AsLocker[TokenReader](l)
 	if !ok {
 		return 0, &Error{Op: "read token", Backend: l.Guarantees().Backend, Name: name, Err: ErrNoTokenReader}
 	}
-	return r.CurrentToken(ctx, name)
+	return r.CurrentToken(ctx, name, slot)
 }
 
 // ErrNoTokenReader says that a backend can't tell the token of a lock's holder. It matches [errors.ErrUnsupported].

@@ -3,6 +3,7 @@ package locker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/fencedlock/locker"
@@ -11,34 +12,40 @@ import (
 
 type fakeTokenReader struct {
 	fakeLocker
-	current map[string]locker.Token
+	current map[string]locker.Token // of the lock called so, and below "NAME 3" of that slot
 	err     error
 }
 
-func (f *fakeTokenReader) CurrentToken(_ context.Context, name string) (locker.Token, error) {
+func (f *fakeTokenReader) CurrentToken(_ context.Context, name string, slot int) (locker.Token, error) {
+	if slot != 0 {
+		name = fmt.Sprint(name, " ", slot)
+	}
 	return f.current[name], f.err
 }
 
 func TestCurrentToken(t *testing.T) {
-	inner := &fakeTokenReader{current: map[string]locker.Token{"held": 7}}
+	inner := &fakeTokenReader{current: map[string]locker.Token{"held": 7, "held 3": 8}}
 	l, err := locker.TokenBase(inner, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]locker.Token{"held": 1007, "free": 0} { // a base doesn't make a holder of nobody
-		if got, err := locker.CurrentToken(t.Context(), l, name); got != want || err != nil {
+		if got, err := locker.CurrentToken(t.Context(), l, name, 0); got != want || err != nil {
 			t.Errorf("CurrentToken(%q) = %v, %v, want %v", name, got, err, want)
 		}
 	}
+	if got, err := locker.CurrentToken(t.Context(), l, "held", 3); got != 1008 || err != nil {
+		t.Errorf("CurrentToken of slot 3 = %v, %v, want 1008", got, err)
+	}
 	inner.err = errors.New("down")
-	if _, err := locker.CurrentToken(t.Context(), l, "held"); !errors.Is(err, inner.err) {
+	if _, err := locker.CurrentToken(t.Context(), l, "held", 0); !errors.Is(err, inner.err) {
 		t.Errorf("CurrentToken of a service that is down = %v, want its error", err)
 	}
 	deaf, err := locker.TokenBase(&fakeLocker{}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locker.CurrentToken(t.Context(), deaf, "held"); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := locker.CurrentToken(t.Context(), deaf, "held", 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("CurrentToken where nobody can tell = %v, want ErrUnsupported", err)
 	}
 }
@@ -93,7 +100,7 @@ func TestCurrentTokenThroughDecorators(t *testing.T) {
 	for want, l := range map[locker.Token]locker.Locker{
 		7: observer{inner}, 1007: observer{based}, 8: observer{prefixed},
 	} {
-		if got, err := locker.CurrentToken(t.Context(), l, "held"); got != want || err != nil {
+		if got, err := locker.CurrentToken(t.Context(), l, "held", 0); got != want || err != nil {
 			t.Errorf("CurrentToken = %v, %v, want %v", got, err, want)
 		}
 	}

@@ -135,7 +135,7 @@ func ExampleWithHolder() {
 	}
 	defer lease.Release(ctx)
 
-	status, err := locker.Inspect(ctx, l, "deploy/production", 0)
+	status, err := locker.Inspect(ctx, l, "deploy/production", locker.Look{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func ExampleInspect() {
 	l := membackend.New()
 	defer l.Close()
 
-	status, err := locker.Inspect(ctx, l, "invoices/42", 10)
+	status, err := locker.Inspect(ctx, l, "invoices/42", locker.Look{Waiters: 10})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func ExampleInspect() {
 		log.Fatal(err)
 	}
 	defer lease.Release(ctx)
-	status, err = locker.Inspect(ctx, l, "invoices/42", 10)
+	status, err = locker.Inspect(ctx, l, "invoices/42", locker.Look{Waiters: 10})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -68,12 +68,12 @@ func ExampleCurrentToken() {
 		log.Fatal(err)
 	}
 
-	token, err := locker.CurrentToken(ctx, l, "printer/3")
+	token, err := locker.CurrentToken(ctx, l, "printer/3", 0)
 	fmt.Println(token == lease.Token(), err)
 	if err := lease.Release(ctx); err != nil {
 		log.Fatal(err)
 	}
-	token, err = locker.CurrentToken(ctx, l, "printer/3")
+	token, err = locker.CurrentToken(ctx, l, "printer/3", 0)
 	fmt.Println(token, err)
 	// Output:
 	// true <nil>

@@ -87,7 +87,7 @@ func ExampleContextWithTrace() {
 		log.Fatal(err)
 	}
 
-	status, err := locker.Inspect(ctx, l, "invoices/42", 0)
+	status, err := locker.Inspect(ctx, l, "invoices/42", locker.Look{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,13 +12,19 @@ import (
 // Inspector is a [Locker] that may be able to tell who holds a lock and who waits for it. [Inspect] and [List] call it.
 type Inspector interface {
 	// Inspect returns what the function [Inspect] returns. It is safe for concurrent use.
-	Inspect(ctx context.Context, name string, waiters int) (Status, error)
+	Inspect(ctx context.Context, name string, look Look) (Status, error)
 	// List returns what the function [List] returns. It is safe for concurrent use.
 	List(ctx context.Context, prefix string, waiters int) iter.Seq2[Status, error]
 }
 
+// Look says what [Inspect] is asked about a name. The zero value asks who holds the lock called name.
+type Look struct {
+	Slot    int // of a permit, from 1 on, or LineSlot; 0: the lock called name
+	Waiters int // how many waiters the Status has at most; 0: none
+}
+
 // Status is what the service knew of one lock at some moment. The lock may be a slot of a name, or the line of those
-// who wait for one: see [AcquirePermit]. [List] shows these with their name and Slot; [Inspect] doesn't.
+// who wait for one: see [AcquirePermit].
 type Status struct {
 	Name    string  // as the Locker calls it; "" where the service keeps a hash, and no holder has written the name
 	Slot    int     // of a permit, from 1 on, or LineSlot; 0: the lock called Name
@@ -31,36 +37,38 @@ type Status struct {
 
 // Party is a holder or a waiter as the service knows it. What the service doesn't know is zero.
 type Party struct {
-	Owner   string        // the id of the acquisition
-	Token   Token         // of a holder
-	Holder  string        // what it says of itself: see WithHolder; at most 200 bytes without control characters, whatever is written there
-	Trace   string        // W3C traceparent of its acquisition: see ContextWithTrace
-	Asked   time.Time     // when the acquisition began, by a clock of the service, or else its own
-	Since   time.Time     // when the lock was granted, by a clock of the service
+	Owner     string        // the id of the acquisition
+	Token     Token         // of a holder
+	Holder    string        // what it says of itself: see WithHolder; at most 200 bytes without control characters, whatever is written there
+	Trace     string        // W3C traceparent of its acquisition: see ContextWithTrace
+	Asked     time.Time     // when the acquisition began, by a clock of the service, or else its own
+	Since     time.Time     // when the lock was granted, by a clock of the service
 	ExpiresIn time.Duration // until the service could let somebody else in, unless it hears of the holder; 0: unknown, or never by time
-	Session string        // what it is attached to: an etcd lease, a ZooKeeper session, a process of Postgres or of this machine
-	Broken  *Breach       // of a holder that Break takes the lock away from, while it still has it
+	Session   string        // what it is attached to: an etcd lease, a ZooKeeper session, a process of Postgres or of this machine
+	Broken    *Breach       // of a holder that Break takes the lock away from, while it still has it
 }
 
 // Inspect asks the service who holds the lock called name and who waits for it. Permits of that
-// name are other locks, which [List] shows. It is for operators, and for programs that show the
+// name are other locks: with look.Slot it asks about one of them, or about the line, and [List]
+// shows all that are held or waited for. It is for operators, and for programs that show the
 // state of locks. The answer was true at some moment during the call, and may be old when it
 // arrives: use a lease to protect something, not an answer.
 //
-// The result has at most the given number of waiters (0: none), and never more than about a million;
+// The result has at most look.Waiters waiters, and never more than about a million;
 // [Status.Waiting] counts all of them. The Status of a free lock has no Holder. When a lease has
 // just expired, the call doesn't hand the lock on: until the service does that, the lock is free,
 // and has waiters. Nothing changes on the service.
 //
 // ctx covers the call, which also ends after 5 seconds. A backend that can't tell, or whose service can't, returns
-// [ErrNoInspector]; [Guarantees.Inspection] says so before. A bad name matches [ErrName], a negative number of waiters
-// [ErrOption], a closed locker [ErrClosed], and any other error is ctx's or the service's. The error is an [*Error].
-func Inspect(ctx context.Context, l Locker, name string, waiters int) (Status, error) {
+// [ErrNoInspector]; [Guarantees.Inspection] says so before. A slot on a backend without permits matches
+// [errors.ErrUnsupported], a bad name [ErrName], a slot that can't be or a negative number of waiters [ErrOption], a
+// closed locker [ErrClosed], and any other error is ctx's or the service's. The error is an [*Error].
+func Inspect(ctx context.Context, l Locker, name string, look Look) (Status, error) {
 	i, ok := AsLocker[Inspector](l)
 	if !ok {
 		return Status{}, &Error{Op: "inspect", Backend: l.Guarantees().Backend, Name: name, Err: ErrNoInspector}
 	}
-	return i.Inspect(ctx, name, waiters)
+	return i.Inspect(ctx, name, look)
 }
 
 // List asks the service which locks whose names begin with prefix are held or waited for; all of them if prefix is
@@ -102,8 +110,8 @@ func List(ctx context.Context, l Locker, prefix string, waiters int) iter.Seq2[S
 var ErrNoInspector = fmt.Errorf("%w here: nothing tells who holds a lock", errors.ErrUnsupported)
 
 // Inspect calls Inspect of the locker underneath, and adds the base to the tokens.
-func (b based) Inspect(ctx context.Context, name string, waiters int) (Status, error) {
-	s, err := Inspect(ctx, b.Locker, name, waiters)
+func (b based) Inspect(ctx context.Context, name string, look Look) (Status, error) {
+	s, err := Inspect(ctx, b.Locker, name, look)
 	return b.status(s), err
 }
 

@@ -18,12 +18,13 @@ type fakeInspector struct {
 	fakeLocker
 	locks   []locker.Status
 	asked   string
+	slot    int
 	waiters int
 	err     error
 }
 
-func (f *fakeInspector) Inspect(_ context.Context, name string, waiters int) (locker.Status, error) {
-	f.asked, f.waiters = name, waiters
+func (f *fakeInspector) Inspect(_ context.Context, name string, look locker.Look) (locker.Status, error) {
+	f.asked, f.slot, f.waiters = name, look.Slot, look.Waiters
 	for _, s := range f.locks {
 		if s.Name == name {
 			return s, f.err
@@ -88,11 +89,11 @@ func TestInspectWithTokenBase(t *testing.T) {
 			t.Errorf("List shows %+v, want tokens 1008 and none", s.Partial)
 		}
 	}
-	if s, err := locker.Inspect(t.Context(), l, "held", 2); err != nil || s.Holder.Token != 1007 || inner.waiters != 2 {
-		t.Errorf("Inspect = %+v, %v, want token 1007, and 2 waiters asked for", s.Holder, err)
+	if s, err := locker.Inspect(t.Context(), l, "held", locker.Look{Slot: 3, Waiters: 2}); err != nil || s.Holder.Token != 1007 || inner.slot != 3 || inner.waiters != 2 {
+		t.Errorf("Inspect = %+v, %v, want token 1007, and slot 3 and 2 waiters asked for, not %d and %d", s.Holder, err, inner.slot, inner.waiters)
 	}
 	inner.err = errors.New("down")
-	if _, err := locker.Inspect(t.Context(), l, "free", 0); !errors.Is(err, inner.err) {
+	if _, err := locker.Inspect(t.Context(), l, "free", locker.Look{}); !errors.Is(err, inner.err) {
 		t.Errorf("Inspect of a service that is down = %v, want its error", err)
 	}
 	if _, err := names(l, ""); !errors.Is(err, inner.err) {
@@ -118,10 +119,10 @@ func TestInspectBelowAPrefix(t *testing.T) {
 	if got, err := names(l, "b"); !slices.Equal(got, []string{"b"}) || err != nil || inner.asked != "p/b" {
 		t.Errorf("List = %q, %v, want b; asked for %q", got, err, inner.asked)
 	}
-	if s, err := locker.Inspect(t.Context(), l, "a", 0); s.Name != "a" || s.Holder == nil || err != nil || inner.asked != "p/a" {
+	if s, err := locker.Inspect(t.Context(), l, "a", locker.Look{Slot: 2}); s.Name != "a" || s.Holder == nil || err != nil || inner.asked != "p/a" || inner.slot != 2 {
 		t.Errorf("Inspect = %+v, %v, want a; asked for %q", s, err, inner.asked)
 	}
-	if _, err := locker.Inspect(t.Context(), l, "", 0); !errors.Is(err, locker.ErrName) {
+	if _, err := locker.Inspect(t.Context(), l, "", locker.Look{}); !errors.Is(err, locker.ErrName) {
 		t.Errorf("Inspect of no name = %v, want ErrName", err)
 	}
 	inner.err = errors.New("down")
@@ -141,7 +142,7 @@ func TestInspectWhereNobodyCanTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, l := range map[string]locker.Locker{"a Locker": l, "a token base": based, "a prefix": prefixed} {
-		_, err := locker.Inspect(t.Context(), l, "a", 0)
+		_, err := locker.Inspect(t.Context(), l, "a", locker.Look{})
 		var e *locker.Error
 		if !errors.Is(err, errors.ErrUnsupported) || !errors.As(err, &e) || e.Op != "inspect" || e.Backend != "fake" {
 			t.Errorf("%s: Inspect = %v, want ErrUnsupported", what, err)

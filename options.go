@@ -150,8 +150,8 @@ func Resolve(name string, opts ...Option) (Request, error) {
 	}
 	if r.Slot != 0 {
 		r.Features |= FeatureSlots
-		if r.Slot < LineSlot || r.Slot > MaxPermits {
-			r.fail("slot %d: want from 1 to %d, or %d for the line", r.Slot, MaxPermits, LineSlot)
+		if err := ValidSlot(r.Slot); err != nil && r.err == nil {
+			r.err = err
 		}
 	}
 	return *r, r.err

@@ -30,7 +30,8 @@ const (
 // from 1 to [MaxPermits], and [WithMinHold] is refused; otherwise the error matches [ErrOption].
 //
 // The lock called name is another lock, which no permit excludes. A program that changes from the
-// lock to permits must use another name while older versions run.
+// lock to permits must use another name while older versions run. [Inspect], [CurrentToken] and
+// [Break] ask about a permit, or take it away, by its slot.
 //
 // A permit costs one request, as a lock does, if the first slot that is asked for is free, and two
 // if it is held and the second one is free. Other callers wait in a line, which is a lock too, in
@@ -79,6 +80,15 @@ func Slot(l Lease) int {
 		return 0
 	}
 	return p.Slot()
+}
+
+// ValidSlot returns nil if slot is 0, which stands for the lock called name, a slot of a permit, from 1 to
+// [MaxPermits], or [LineSlot]. The rule is the same on every backend. The error matches [ErrOption].
+func ValidSlot(slot int) error {
+	if slot < LineSlot || slot > MaxPermits {
+		return fmt.Errorf("%w: slot %d: want from 1 to %d, or %d for the line", ErrOption, slot, MaxPermits, LineSlot)
+	}
+	return nil
 }
 
 // permit is a lease on a slot.

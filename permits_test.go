@@ -245,7 +245,7 @@ func TestPermitsThroughDecorators(t *testing.T) {
 		if slices.Sort(seen); !slices.Equal(seen, []int{1, 2}) {
 			t.Errorf("List shows the slots %v", seen)
 		}
-		if st, err := locker.Inspect(t.Context(), l, "job", 0); err != nil || st.Holder != nil || st.Slot != 0 {
+		if st, err := locker.Inspect(t.Context(), l, "job", locker.Look{}); err != nil || st.Holder != nil || st.Slot != 0 {
 			t.Errorf("Inspect = %+v, %v, want the lock, which is free", st, err)
 		}
 		release(t, first, second)

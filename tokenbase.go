@@ -53,8 +53,8 @@ func (b based) Acquire(ctx context.Context, name string, opts ...Option) (Lease,
 }
 
 // CurrentToken adds the base to what the locker underneath returns.
-func (b based) CurrentToken(ctx context.Context, name string) (Token, error) {
-	token, err := CurrentToken(ctx, b.Locker, name)
+func (b based) CurrentToken(ctx context.Context, name string, slot int) (Token, error) {
+	token, err := CurrentToken(ctx, b.Locker, name, slot)
 	if err == nil && token > math.MaxInt64-b.base { // of a program without the base
 		err = &Error{Op: "read token", Backend: b.Guarantees().Backend, Name: name,
 			Err: fmt.Errorf("%w: token %d plus the base %d is larger than an int64", ErrOption, token, b.base)}

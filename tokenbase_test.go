@@ -91,7 +91,9 @@ type tokenReader struct {
 	token locker.Token
 }
 
-func (r tokenReader) CurrentToken(context.Context, string) (locker.Token, error) { return r.token, nil }
+func (r tokenReader) CurrentToken(context.Context, string, int) (locker.Token, error) {
+	return r.token, nil
+}
 
 // A program without the base may hold the lock, with any token.
 func TestTokenBaseOverflowOfACurrentToken(t *testing.T) {
@@ -109,7 +111,7 @@ func TestTokenBaseOverflowOfACurrentToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := locker.CurrentToken(t.Context(), l, "a"); got != test.want || !errors.Is(err, test.err) {
+		if got, err := locker.CurrentToken(t.Context(), l, "a", 0); got != test.want || !errors.Is(err, test.err) {
 			t.Errorf("CurrentToken of %d = %d, %v, want %d, %v", test.token, got, err, test.want, test.err)
 		}
 	}

@@ -21,7 +21,10 @@ func breakSparesOthers(t T, h *Harness) {
 	live := []locker.Lease{other}
 	switch {
 	case errors.Is(err, locker.ErrOption):
-		t.Logf("Break at once = %v", err)
+		t.Logf("Break at once = %+v, %v", effect, err)
+		if effect.Others < 1 || effect.Within != 0 {
+			t.Errorf("Break at once, which would end other leases = %+v, %v, want how many, and nothing else", effect, err)
+		}
 		live = append(live, victim)
 	case err != nil:
 		t.Fatalf("Break at once, of one of two leases = %v, want nil, or ErrOption where the other one would end as well", err)

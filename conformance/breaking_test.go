@@ -20,6 +20,11 @@ func breakSabotages() []sabotage {
 		{bug: "a renewal revives a broken lease", harness: toy(flaws{markRevives: true}), named: "J76", others: "J72 J72.1 J76.1 J77 P13 P14"},
 		{bug: "a second Break takes the place of the first", harness: toy(flaws{breakReplaces: true}), named: "J76"},
 		{bug: "Break at once ends all leases of the holder", harness: toy(flaws{breakOthers: true}), named: "J75.2"},
+		{bug: "Break at once is refused, and it doesn't say how many leases would end", harness: memHarness(onBreak(breakRefused)), named: "J75.2"},
+		{bug: "a break doesn't know for how long the lease lasts, and says that the lock is free", harness: memHarness(onBreak(breakFree)), named: "J74",
+			others: "J74.1 J75.1", perhaps: "J72 J72.1 J72.2 J76 J77 P13 P14"},
+		{bug: "a break knows no time", harness: memHarness(onBreak(breakTimeless)), named: "J72", others: "J72.1 J72.2 J74 J74.1 J75.1 J76 J77 P13 P14"},
+		{bug: "a break at once knows no time", harness: memHarness(onBreak(breakTimelessAtOnce)), named: "J75", others: "J75.1 P13"},
 		{bug: "marks are not stored", harness: toy(flaws{marksForgot: true}), named: "J76.1"},
 		{bug: "quotes are left out of a Breach", harness: memHarness(onBreak(unquoted)), named: "J72"},
 		{bug: "a break is not shown", harness: memHarness(onStatus(withoutBreach)), named: "J74.1"},
@@ -63,6 +68,44 @@ func breakLastPart(
 	ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
 ) (locker.Effect, error) {
 	return locker.Break(ctx, l, name[strings.LastIndexByte(name, '/')+1:], token, b)
+}
+
+// breakRefused refuses what would end other leases, as if there were some.
+func breakRefused(
+	ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
+) (locker.Effect, error) {
+	if b.AtOnce && !b.WithOthers {
+		return locker.Effect{}, locker.ErrOption
+	}
+	return locker.Break(ctx, l, name, token, b)
+}
+
+func breakFree(
+	ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
+) (locker.Effect, error) {
+	effect, err := locker.Break(ctx, l, name, token, b)
+	effect.Within = 0
+	return effect, err
+}
+
+func breakTimeless(
+	ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
+) (locker.Effect, error) {
+	effect, err := locker.Break(ctx, l, name, token, b)
+	if effect.Within > 0 {
+		effect.Within = -1
+	}
+	return effect, err
+}
+
+func breakTimelessAtOnce(
+	ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
+) (locker.Effect, error) {
+	effect, err := locker.Break(ctx, l, name, token, b)
+	if err == nil && b.AtOnce {
+		effect.Within = -1
+	}
+	return effect, err
 }
 
 func withoutBreach(s *locker.Status) {

@@ -92,7 +92,7 @@ func (x *execution) probe(name string) {
 }
 
 func (x *execution) read(p *party, name string) {
-	lock := x.nameLock(p, name) // also where p acquires slots
+	lock := x.lockOf(p, name)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.steps++
@@ -107,7 +107,7 @@ func (x *execution) read(p *party, name string) {
 		})
 		ctx, cancel := context.WithTimeout(x.ctx, tryLimit)
 		defer cancel()
-		token, err := locker.CurrentToken(ctx, p.l, name)
+		token, err := locker.CurrentToken(ctx, p.l, name, p.opening.Slot)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		if !errors.Is(err, locker.ErrNoTokenReader) {

@@ -71,11 +71,11 @@ func currentToken(t T, h *Harness) {
 	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	want := func(want locker.Token, when string) {
 		t.Helper()
-		if got, err := locker.CurrentToken(t.Context(), other, name); got != want || err != nil {
+		if got, err := locker.CurrentToken(t.Context(), other, name, 0); got != want || err != nil {
 			t.Errorf("%s, Current = %v, %v, want %v", when, got, err, want)
 		}
 	}
-	if _, err := locker.CurrentToken(t.Context(), l, name); errors.Is(err, errors.ErrUnsupported) {
+	if _, err := locker.CurrentToken(t.Context(), l, name, 0); errors.Is(err, errors.ErrUnsupported) {
 		t.Logf("CurrentToken = %v", err)
 		return
 	}
@@ -114,7 +114,7 @@ func currentTokenOfTheFormer(t T, h *Harness) {
 func wantNoToken(t T, l locker.Locker, name string, d time.Duration) {
 	t.Helper()
 	step.Eventually(t, d, func() error {
-		token, err := locker.CurrentToken(t.Context(), l, name)
+		token, err := locker.CurrentToken(t.Context(), l, name, 0)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
 			t.Logf("CurrentToken = %v", err)

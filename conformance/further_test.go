@@ -53,7 +53,7 @@ func furtherSabotages() []sabotage {
 		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B12.1 B13 B21 B22.2 B22.3 J64.1 J65 J68 P2 P7 P11 S1", perhaps: "L2 P4 P5"},
 		{bug: "broken connection is used once more", harness: toy(flaws{staleConn: true}), named: "F52", others: "E42.3"},
 		{bug: "contexts are ignored though the driver declares that it obeys them", harness: toy(flaws{deaf: true}), named: "B11.1"},
-		{bug: "current token is remembered", harness: mem(remembering), named: "E43.1", others: "E43.2"},
+		{bug: "current token is remembered", harness: mem(remembering), named: "E43.1", others: "E43.2 P1"},
 		{bug: "promises change", harness: mem(fickle), named: "M2", others: "H63"},
 		{bug: "sloppy URLs", harness: sloppyHarness(), named: "H61", others: "H62 H63"},
 		{bug: "TTL is accepted and forgotten", harness: toy(flaws{noTTL: true, acceptTTL: true}), named: "C31.1"},
@@ -184,8 +184,8 @@ func remembering() func(locker.Locker) locker.Locker {
 	return func(l locker.Locker) locker.Locker { return &rememberedToken{forwards: forwards{l}} }
 }
 
-func (l *rememberedToken) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
-	token, err := locker.CurrentToken(ctx, l.Locker, name)
+func (l *rememberedToken) CurrentToken(ctx context.Context, name string, slot int) (locker.Token, error) {
+	token, err := locker.CurrentToken(ctx, l.Locker, name, slot)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.first == 0 {

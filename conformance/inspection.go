@@ -50,35 +50,48 @@ var inspectionCases = []Case{
 			"one"},
 }
 
-// inspect calls Inspect once, and fails the case unless the answer is about the lock.
+// inspect asks who has the lock called name, and who waits for it.
 func inspect(t T, l locker.Locker, name string, waiters int) locker.Status {
+	t.Helper()
+	return lookAt(t, l, name, locker.Look{Waiters: waiters})
+}
+
+// lookAt calls Inspect once, and fails the case unless the answer is about the lock or the slot.
+func lookAt(t T, l locker.Locker, name string, at locker.Look) locker.Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()
-	s, err := locker.Inspect(ctx, l, name, waiters)
+	s, err := locker.Inspect(ctx, l, name, at)
 	if err != nil {
-		t.Fatalf("Inspect(%q) = %v, want a status", name, err)
+		t.Fatalf("Inspect(%q, %+v) = %v, want a status", name, at, err)
 	}
-	if s.Name != name || s.Key == "" {
-		t.Errorf("Inspect(%q) has name %q and key %q, want that name, and what the service calls it", name, s.Name, s.Key)
+	if s.Name != name || s.Slot != at.Slot || s.Key == "" {
+		t.Errorf("Inspect(%q, %+v) has name %q, slot %d and key %q, want that name and slot, and what the service calls it", name, at, s.Name, s.Slot, s.Key)
 	}
-	if len(s.Waiters) > waiters || s.Waiting >= 0 && len(s.Waiters) > s.Waiting {
-		t.Errorf("Inspect with %d waiters shows %d, of %d", waiters, len(s.Waiters), s.Waiting)
+	if len(s.Waiters) > at.Waiters || s.Waiting >= 0 && len(s.Waiters) > s.Waiting {
+		t.Errorf("Inspect with %d waiters shows %d, of %d", at.Waiters, len(s.Waiters), s.Waiting)
 	}
 	return s
 }
 
 func wantUnheld(t T, l locker.Locker, name, when string) {
 	t.Helper()
-	if s := inspect(t, l, name, 1); s.Holder != nil || s.Waiting > 0 || len(s.Waiters) > 0 {
-		t.Errorf("%s, Inspect shows %s, want a free lock", when, inWords(s))
+	wantFreeSlot(t, l, name, 0, when)
+}
+
+// wantFreeSlot is wantUnheld for the lock called name, or for a slot of it.
+func wantFreeSlot(t T, l locker.Locker, name string, slot int, when string) {
+	t.Helper()
+	if s := lookAt(t, l, name, locker.Look{Slot: slot, Waiters: 1}); s.Holder != nil || s.Waiting > 0 || len(s.Waiters) > 0 {
+		t.Errorf("%s, Inspect of slot %d shows %s, want a free lock", when, slot, inWords(s))
 	}
 }
 
+// wantHolder fails the case unless Inspect shows the lease, which may be on a slot.
 func wantHolder(t T, l locker.Locker, lease locker.Lease) locker.Party {
 	t.Helper()
 	deadline := lease.Deadline()
-	s := inspect(t, l, lease.Name(), 0)
+	s := lookAt(t, l, lease.Name(), locker.Look{Slot: locker.Slot(lease)})
 	left := time.Until(deadline)
 	if s.Holder == nil || s.Holder.Token != lease.Token() && s.Holder.Token != 0 {
 		t.Fatalf("Inspect shows %s, want the lease with token %v", inWords(s), lease.Token())
@@ -180,7 +193,7 @@ func inspectWaiters(t T, h *Harness) {
 // look inspects the lock and lists it until stop is set, and returns the number of looks.
 func look(ctx context.Context, l locker.Locker, name string, stop *atomic.Bool) error {
 	for !stop.Load() {
-		if _, err := locker.Inspect(ctx, l, name, 3); err != nil {
+		if _, err := locker.Inspect(ctx, l, name, locker.Look{Waiters: 3}); err != nil {
 			return err
 		}
 		for _, err := range locker.List(ctx, l, "", 1) {

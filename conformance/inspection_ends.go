@@ -13,7 +13,7 @@ import (
 // looks are Inspect and List as functions that return the first error.
 var looks = map[string]func(ctx context.Context, l locker.Locker, name string, waiters int) error{
 	"Inspect": func(ctx context.Context, l locker.Locker, name string, waiters int) error {
-		_, err := locker.Inspect(ctx, l, name, waiters)
+		_, err := locker.Inspect(ctx, l, name, locker.Look{Waiters: waiters})
 		return err
 	},
 	"List": func(ctx context.Context, l locker.Locker, _ string, waiters int) error {
@@ -68,7 +68,7 @@ func refusedLooks(t T, h *Harness, looker locker.Locker, name string) {
 		}
 	}
 	for _, bad := range []string{"", "a\n", strings.Repeat("x", locker.MaxName+1)} {
-		if _, err := locker.Inspect(t.Context(), looker, bad, 0); !errors.Is(err, locker.ErrName) {
+		if _, err := locker.Inspect(t.Context(), looker, bad, locker.Look{}); !errors.Is(err, locker.ErrName) {
 			t.Errorf("Inspect(%q) = %v, want ErrName", bad, err)
 		}
 		if bad == "" { // the prefix of all names
@@ -105,7 +105,7 @@ func inspectionOfSilence(t T, h *Harness) {
 	}
 	resume()
 	step.Eventually(t, h.RemovalLimit(), func() error {
-		_, err := locker.Inspect(t.Context(), looker, name, 0)
+		_, err := locker.Inspect(t.Context(), looker, name, locker.Look{})
 		return err
 	})
 }

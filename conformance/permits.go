@@ -137,7 +137,7 @@ func permitsAreSlots(t T, h *Harness) {
 			}
 		}
 	}
-	wantNobody(t, h, other, name)
+	wantLooks(t, h, other, name, leases)
 	for _, lease := range leases {
 		if err := lease.Err(); err != nil {
 			t.Errorf("Err of a permit = %v, want nil", err)
@@ -148,6 +148,7 @@ func permitsAreSlots(t T, h *Harness) {
 	}
 	last := leases[n-1]
 	step.Release(t, last)
+	wantNobody(t, h, other, name, locker.Slot(last), "after the release of that permit")
 	again := step.AcquireWithin(t, h.Slack, permitOf{other, n}, name)
 	if got, want := locker.Slot(again), locker.Slot(last); got != want {
 		t.Errorf("the permit that is free is slot %d, want %d", got, want)
@@ -159,19 +160,6 @@ func permitsAreSlots(t T, h *Harness) {
 		step.Release(t, lease)
 	}
 	h.WaitNoResidue(t)
-}
-
-// wantNobody fails the case unless the service says that nobody has the lock of a name of which only
-// slots are held.
-func wantNobody(t T, h *Harness, l locker.Locker, name string) {
-	t.Helper()
-	const when = "while only slots of the name are held"
-	if token, err := locker.CurrentToken(t.Context(), l, name); token != 0 || err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%s, CurrentToken = %v, %v, want 0", when, token, err)
-	}
-	if locker.InspectionHolder.Check(h.guarantees) == nil {
-		wantUnheld(t, l, name, when)
-	}
 }
 
 func permitLetsOneIn(t T, h *Harness) {
@@ -254,6 +242,12 @@ func invalidSlots(t T, h *Harness) {
 	for _, slot := range []int{-2, locker.MaxPermits + 1, -1 << 62} {
 		if lease, err := step.Try(t, l, name, onSlot(slot)); !errors.Is(err, locker.ErrOption) {
 			t.Errorf("Acquire of slot %d = %v, %v, want ErrOption", slot, lease, err)
+		}
+		if _, err := locker.Inspect(t.Context(), l, name, locker.Look{Slot: slot}); !errors.Is(err, locker.ErrOption) && !errors.Is(err, locker.ErrNoInspector) {
+			t.Errorf("Inspect of slot %d = %v, want ErrOption", slot, err)
+		}
+		if _, err := locker.CurrentToken(t.Context(), l, name, slot); !errors.Is(err, locker.ErrOption) && !errors.Is(err, locker.ErrNoTokenReader) {
+			t.Errorf("CurrentToken of slot %d = %v, want ErrOption", slot, err)
 		}
 	}
 	if n := h.requestsAtRest(t) - before; n != 0 {

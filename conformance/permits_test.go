@@ -14,8 +14,8 @@ func permitSabotages() []sabotage {
 		{bug: "permit: slot given twice", harness: toyHarness(flaws{slotTwice: true}, plain), named: "P1", others: "P2 P3 P4 P7 P8.1 P13 P14 S1 S3 S5", perhaps: "P5 P6 P12"},
 		{bug: "permit: a counter that leaks", harness: toyHarness(flaws{leaksSlots: true}, plain), named: "P3", others: "P4 S3 S5"},
 		{bug: "permit: asks first who has it", harness: memHarness(onAcquire(askFirst)), named: "P11"},
-		{bug: "permit: slots are names", harness: memHarness(onAcquire(slotsAsNames)), named: "P8", others: "P8.1 P10 P13 P14"},
-		{bug: "permit: each Locker counts its own tokens", harness: memHarness(ownTokens), named: "P12", others: "P4"},
+		{bug: "permit: slots are names", harness: memHarness(onAcquire(slotsAsNames)), named: "P8", others: "P1 P8.1 P10 P13 P14"},
+		{bug: "permit: each Locker counts its own tokens", harness: memHarness(ownTokens), named: "P12", others: "P1 P4"},
 		{bug: "permit: Break takes the lock of the name", harness: memHarness(onBreak(breakOfTheName)), named: "P13", others: "P14"},
 	}
 }
@@ -33,6 +33,11 @@ func slotSabotages() []sabotage {
 		{bug: "slot: number in a byte", harness: toy(flaws{slotInByte: true}), named: "P8.1"},
 		{bug: "slot: its token is the name's", harness: memHarness(tokenOfSlots), named: "P1"},
 		{bug: "slot: its holder is the name's", harness: memHarness(holderOfSlots), named: "P1"},
+		{bug: "slot: CurrentToken is the name's", harness: memHarness(tokensAt(toTheName)), named: "P1"},
+		{bug: "slot: CurrentToken of the line is slot 1's", harness: memHarness(tokensAt(lineIsFirst)), named: "P1"},
+		{bug: "slot: Inspect shows who has the name", harness: memHarness(looksAt(toTheName)), named: "P1", others: "P10"},
+		{bug: "slot: Inspect shows who has slot 1", harness: memHarness(looksAt(toFirst)), named: "P1", others: "P10"},
+		{bug: "slot: Inspect of the line shows slot 1", harness: memHarness(looksAt(lineIsFirst)), named: "P1", others: "P10"},
 	}
 }
 
@@ -41,12 +46,15 @@ type slotHolder struct {
 	forwards
 }
 
-func (l slotHolder) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
-	token, err := locker.CurrentToken(ctx, l.Locker, name)
-	if p := l.ofSlot(ctx, name); err == nil && token == 0 && p != nil {
+func (l slotHolder) CurrentToken(ctx context.Context, name string, slot int) (locker.Token, error) {
+	token, err := locker.CurrentToken(ctx, l.Locker, name, slot)
+	if err != nil || slot != 0 || token != 0 {
+		return token, err
+	}
+	if p := l.ofSlot(ctx, name); p != nil {
 		return p.Token, nil
 	}
-	return token, err
+	return 0, nil
 }
 
 // ofSlot is a holder of a slot of the name; nil: there is none.
@@ -65,9 +73,9 @@ func tokenOfSlots() func(locker.Locker) locker.Locker {
 
 func holderOfSlots() func(locker.Locker) locker.Locker {
 	return func(l locker.Locker) locker.Locker {
-		return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
-			s, err := locker.Inspect(ctx, l, name, waiters)
-			if err == nil && s.Holder == nil {
+		return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
+			s, err := locker.Inspect(ctx, l, name, look)
+			if err == nil && look.Slot == 0 && s.Holder == nil {
 				s.Holder = slotHolder{forwards{l}}.ofSlot(ctx, name)
 			}
 			return s, err
@@ -75,10 +83,65 @@ func holderOfSlots() func(locker.Locker) locker.Locker {
 	}
 }
 
+// otherSlots is a Locker whose CurrentToken looks at another slot than the one that it was asked about.
+type otherSlots struct {
+	forwards
+	slot func(int) int
+}
+
+func (l otherSlots) CurrentToken(ctx context.Context, name string, slot int) (locker.Token, error) {
+	return locker.CurrentToken(ctx, l.Locker, name, l.slot(slot))
+}
+
+func tokensAt(slot func(int) int) decorator {
+	return func() func(locker.Locker) locker.Locker {
+		return func(l locker.Locker) locker.Locker { return otherSlots{forwards{l}, slot} }
+	}
+}
+
+// looksAt makes a decorator whose Inspect does the same.
+func looksAt(slot func(int) int) decorator {
+	return func() func(locker.Locker) locker.Locker {
+		return func(l locker.Locker) locker.Locker {
+			return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
+				asked := look.Slot
+				look.Slot = slot(asked)
+				s, err := locker.Inspect(ctx, l, name, look)
+				if err == nil {
+					s.Slot = asked
+				}
+				return s, err
+			}}
+		}
+	}
+}
+
+// toTheName leaves slots that can't be to those who refuse them.
+func toTheName(slot int) int {
+	if locker.ValidSlot(slot) != nil {
+		return slot
+	}
+	return 0
+}
+
+func toFirst(slot int) int {
+	if slot > 1 && slot <= locker.MaxPermits {
+		return 1
+	}
+	return slot
+}
+
+func lineIsFirst(slot int) int {
+	if slot == locker.LineSlot {
+		return 1
+	}
+	return slot
+}
+
 // askFirst looks who has the lock before it asks for a slot.
 func askFirst(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 	if req, err := locker.Resolve(name, opts...); err == nil && req.Slot > 0 {
-		_, _ = locker.Inspect(ctx, l, name, 0)
+		_, _ = locker.Inspect(ctx, l, name, locker.Look{})
 	}
 	return l.Acquire(ctx, name, opts...)
 }

@@ -56,8 +56,9 @@ func listsShowSlots(t T, h *Harness) {
 	for _, lease := range held {
 		want[locker.Slot(lease)] = lease.Token()
 	}
+	var found map[int]locker.Status
 	step.Eventually(t, h.ExpiryLimit(), func() error {
-		found := make(map[int]locker.Status)
+		found = make(map[int]locker.Status)
 		all, err := listed(locker.List(t.Context(), looker, name, 1))
 		if err != nil {
 			return err
@@ -79,8 +80,11 @@ func listsShowSlots(t T, h *Harness) {
 		}
 		return nil
 	})
-	if s := inspect(t, looker, name, 1); s.Slot != 0 || s.Name != name || s.Holder == nil || s.Holder.Token != 0 && s.Holder.Token != lock.Token() {
-		t.Errorf("Inspect shows %s, want the lock", inWords(s))
+	for slot, token := range want {
+		s := lookAt(t, looker, name, locker.Look{Slot: slot, Waiters: 1})
+		if s.Key != found[slot].Key || s.Holder == nil || token != 0 && s.Holder.Token != 0 && s.Holder.Token != token {
+			t.Errorf("Inspect of slot %d shows the key %q with %s, want %q with the token %v", slot, s.Key, inWords(s), found[slot].Key, token)
+		}
 	}
 	waiter.Cancel(nil)
 	for _, lease := range append(held, lock) {

@@ -62,11 +62,25 @@ type slotOf struct {
 }
 
 func (s slotOf) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
-	return s.Locker.Acquire(ctx, name, slices.Concat(opts, []locker.Option{onSlot(s.slot)})...)
+	lease, err := s.Locker.Acquire(ctx, name, slices.Concat(opts, []locker.Option{onSlot(s.slot)})...)
+	if err != nil || lease == nil { // without either, the caller says what is wrong
+		return lease, err
+	}
+	return slotLease{lease, s.slot}, nil
 }
 
 // Unwrap is for functions such as StatsOf.
 func (s slotOf) Unwrap() locker.Locker { return s.Locker }
+
+// slotLease is a lease whose slot [locker.Slot] knows, also of the line.
+type slotLease struct {
+	locker.Lease
+	slot int
+}
+
+func (l slotLease) Slot() int { return l.slot }
+
+func (l slotLease) Unwrap() any { return l.Lease }
 
 // slotsLiveApart holds the lock of a name and three of its slots in one Locker for some TTLs. Then
 // one of the slots is broken. The lease of that slot alone may end.

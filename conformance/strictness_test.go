@@ -85,9 +85,9 @@ func (l doneLater) Done() <-chan struct{} { return l.done }
 // asksFirst looks at the service before it looks at its arguments.
 func asksFirst() func(locker.Locker) locker.Locker {
 	return func(l locker.Locker) locker.Locker {
-		return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
-			_, _ = locker.Inspect(context.WithoutCancel(ctx), l, name, 0)
-			return locker.Inspect(ctx, l, name, waiters)
+		return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
+			_, _ = locker.Inspect(context.WithoutCancel(ctx), l, name, locker.Look{})
+			return locker.Inspect(ctx, l, name, look)
 		}}
 	}
 }
@@ -100,8 +100,8 @@ func listRenews() func(locker.Locker) locker.Locker {
 	return func(l locker.Locker) locker.Locker {
 		return looker{
 			forwards: forwards{l},
-			inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
-				s, err := locker.Inspect(ctx, l, name, waiters)
+			inspect: func(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
+				s, err := locker.Inspect(ctx, l, name, look)
 				mu.Lock()
 				defer mu.Unlock()
 				if s.Holder != nil {

@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/fencedlock/locker"
 )
@@ -33,8 +32,8 @@ import (
 //     The breach is left where the holder's next renewal or push finds it, for as long as a TTL,
 //     if the service has such a place. Otherwise the holder sees a lease that is gone.
 //  5. Where the end of the lease ends other leases as well, they are counted before. If there are
-//     any, and breach.WithOthers isn't set, nothing changes, and the error matches
-//     [locker.ErrOption] and tells how many.
+//     any, and breach.WithOthers isn't set, nothing changes, the error matches
+//     [locker.ErrOption], and the Effect with it says how many (Others).
 //  6. A service may learn the token of a lease with its first renewal. Until then the error matches
 //     neither [locker.ErrNotHolder] nor [locker.ErrNoBreaker], and tells the caller to try again when
 //     Inspect shows the token.
@@ -47,9 +46,10 @@ type Breaker interface {
 	// Break takes the lock called name away from the lease with this token, which is larger than
 	// zero. breach is valid and complete ([locker.ResolveBreach]). Effect.Within is how long the
 	// lease lasts on the service unless it is released, without the slack of
-	// [locker.Guarantees], which the engine adds; 0 with AtOnce, and for a lease that never ends
-	// by time. Break returns when ctx ends, which may be a caller's context, or within limits of
-	// the driver's own.
+	// [locker.Guarantees], which the engine adds. It is 0 if the lease has ended: with AtOnce, or
+	// because its holder has seen the mark already. It is -1 if nobody knows for how long the
+	// lease lasts, as for one that never ends by time. Break returns when ctx ends, which may be a
+	// caller's context, or within limits of the driver's own.
 	Break(ctx context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error)
 }
 
@@ -61,8 +61,8 @@ func (e *engine) Break(ctx context.Context, name string, token locker.Token, bre
 	if err != nil {
 		return locker.Effect{}, e.fail("break", name, err)
 	}
-	if breach.Slot != 0 && e.cfg.Features&locker.FeatureSlots == 0 {
-		return locker.Effect{}, e.fail("break", name, fmt.Errorf("%w here: %v", errors.ErrUnsupported, locker.FeatureSlots))
+	if err := e.withoutSlots(breach.Slot); err != nil {
+		return locker.Effect{}, e.fail("break", name, err)
 	}
 	b, ok := e.driver.(Breaker)
 	if !ok {
@@ -73,7 +73,10 @@ func (e *engine) Break(ctx context.Context, name string, token locker.Token, bre
 		effect, err = b.Break(ctx, name, token, breach)
 		return err
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, locker.ErrOption): // AtOnce would end other leases
+		return locker.Effect{Others: effect.Others}, e.fail("break", name, err)
+	case err != nil:
 		return locker.Effect{}, e.fail("break", name, err)
 	}
 	if effect.Within > 0 {

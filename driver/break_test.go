@@ -46,9 +46,11 @@ func TestBreakAsksTheDriver(t *testing.T) {
 	if want := fmt.Sprint("a 7 ", someBreach, " true"); asked != want {
 		t.Errorf("the driver was asked for %s, want %s", asked, want)
 	}
-	answer.Within = 0
-	if got, err := locker.Break(t.Context(), l, "a", 7, locker.Breach{}); got.Within != 0 || err != nil {
-		t.Errorf("Break = %+v, %v, want no time", got, err)
+	for _, within := range []time.Duration{0, -1} { // free now, and no time is known: there is no slack
+		answer.Within = within
+		if got, err := locker.Break(t.Context(), l, "a", 7, locker.Breach{}); got.Within != within || err != nil {
+			t.Errorf("Break = %+v, %v, want %d", got, err, within)
+		}
 	}
 	if !strings.Contains(asked, locker.DefaultHolder()) {
 		t.Errorf("the driver was asked for %s, want who breaks", asked)
@@ -58,6 +60,10 @@ func TestBreakAsksTheDriver(t *testing.T) {
 	var e *locker.Error
 	if got != (locker.Effect{}) || !errors.Is(err, failure) || !errors.Is(err, locker.ErrNotHolder) || !errors.As(err, &e) || e.Op != "break" || e.Name != "a" {
 		t.Errorf("Break = %+v, %v, want the driver's error, and what was tried", got, err)
+	}
+	failure = fmt.Errorf("%w: others would end", locker.ErrOption)
+	if got, err := locker.Break(t.Context(), l, "a", 7, someBreach); got != (locker.Effect{Others: 2}) || !errors.Is(err, failure) {
+		t.Errorf("Break = %+v, %v, want how many others would end, and no time", got, err)
 	}
 }
 

@@ -8,17 +8,19 @@ import (
 
 // TokenReader is implemented by a Driver whose service knows the tokens of the leases that exist.
 type TokenReader interface {
-	// CurrentToken returns the token of the lease that holds the lock called name at some moment
-	// during the call, and 0 when no lease does. It changes nothing on the service. It returns when
-	// ctx ends, which may be a caller's context, or within limits of the driver's own.
-	CurrentToken(ctx context.Context, name string) (locker.Token, error)
+	// CurrentToken returns the token of the lease that holds the lock called name, or that slot of
+	// it if slot isn't 0, at some moment during the call, and 0 when no lease does. The engine asks
+	// about a slot only if the driver declares [locker.FeatureSlots]. CurrentToken changes nothing
+	// on the service. It returns when ctx ends, which may be a caller's context, or within limits of
+	// the driver's own.
+	CurrentToken(ctx context.Context, name string, slot int) (locker.Token, error)
 }
 
 var _ locker.TokenReader = (*engine)(nil)
 
 // CurrentToken asks the driver, if it is a TokenReader.
-func (e *engine) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
-	if err := locker.ValidName(name); err != nil {
+func (e *engine) CurrentToken(ctx context.Context, name string, slot int) (locker.Token, error) {
+	if err := e.wrongSubject(name, slot); err != nil {
 		return 0, e.fail("read token", name, err)
 	}
 	r, ok := e.driver.(TokenReader)
@@ -27,7 +29,7 @@ func (e *engine) CurrentToken(ctx context.Context, name string) (locker.Token, e
 	}
 	var token locker.Token
 	err := e.callOnce(ctx, func(ctx context.Context) (err error) {
-		token, err = r.CurrentToken(ctx, name)
+		token, err = r.CurrentToken(ctx, name, slot)
 		return err
 	})
 	if err != nil {

@@ -18,22 +18,22 @@ func TestCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := locker.CurrentToken(t.Context(), l, "a"); got != lease.Token() || err != nil {
+	if got, err := locker.CurrentToken(t.Context(), l, "a", 0); got != lease.Token() || err != nil {
 		t.Errorf("CurrentToken = %v, %v, want %v", got, err, lease.Token())
 	}
-	if _, err := locker.CurrentToken(t.Context(), l, ""); !errors.Is(err, locker.ErrName) {
+	if _, err := locker.CurrentToken(t.Context(), l, "", 0); !errors.Is(err, locker.ErrName) {
 		t.Errorf("CurrentToken of no name = %v, want ErrName", err)
 	}
 	cause := errors.New("enough")
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	if _, err := locker.CurrentToken(over, l, "a"); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+	if _, err := locker.CurrentToken(over, l, "a", 0); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
 		t.Errorf("CurrentToken with a context that is over = %v, want its error and cause", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locker.CurrentToken(t.Context(), l, "a"); !errors.Is(err, locker.ErrClosed) {
+	if _, err := locker.CurrentToken(t.Context(), l, "a", 0); !errors.Is(err, locker.ErrClosed) {
 		t.Errorf("CurrentToken of a locker that is closed = %v, want ErrClosed", err)
 	}
 }
@@ -46,7 +46,7 @@ func (mute) Close(context.Context) error   { return nil }
 func TestCurrentOfADriverThatCantTell(t *testing.T) {
 	l := driver.New(mute{}, driver.Config{})
 	defer l.Close()
-	if _, err := locker.CurrentToken(t.Context(), l, "a"); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := locker.CurrentToken(t.Context(), l, "a", 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("CurrentToken = %v, want ErrUnsupported", err)
 	}
 }
@@ -54,7 +54,7 @@ func TestCurrentOfADriverThatCantTell(t *testing.T) {
 // silent is a driver whose service doesn't answer.
 type silent struct{ mute }
 
-func (silent) CurrentToken(ctx context.Context, _ string) (locker.Token, error) {
+func (silent) CurrentToken(ctx context.Context, _ string, _ int) (locker.Token, error) {
 	<-ctx.Done()
 	return 0, context.Cause(ctx)
 }
@@ -65,13 +65,13 @@ func TestCurrentOfASilentService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := driver.New(silent{}, driver.Config{})
 		defer l.Close()
-		if _, err := locker.CurrentToken(t.Context(), l, "a"); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		if _, err := locker.CurrentToken(t.Context(), l, "a", 0); err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("CurrentToken = %v, want an error that isn't the caller's deadline", err)
 		}
 		enough := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, enough)
 		defer cancel()
-		if _, err := locker.CurrentToken(ctx, l, "a"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, enough) {
+		if _, err := locker.CurrentToken(ctx, l, "a", 0); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, enough) {
 			t.Errorf("CurrentToken that ran out of time = %v, want DeadlineExceeded and the cause", err)
 		}
 	})
@@ -83,7 +83,7 @@ type telling struct {
 	token func(ctx context.Context) (locker.Token, error)
 }
 
-func (d telling) CurrentToken(ctx context.Context, _ string) (locker.Token, error) {
+func (d telling) CurrentToken(ctx context.Context, _ string, _ int) (locker.Token, error) {
 	return d.token(ctx)
 }
 
@@ -95,7 +95,7 @@ func TestCurrentOfAServiceThatFails(t *testing.T) {
 		return 0, errService
 	}}, driver.Config{})
 	defer l.Close()
-	_, err := locker.CurrentToken(t.Context(), l, "a")
+	_, err := locker.CurrentToken(t.Context(), l, "a", 0)
 	matches(t, "CurrentToken", err, errService)
 	matches(t, "Err of the request's context", request.Err(), context.Canceled)
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -15,13 +16,15 @@ import (
 // no lease or place is renewed. A driver that finds that its service can't tell returns
 // [locker.ErrNoInspector].
 type Inspector interface {
-	// Inspect returns the state of the lock called name at some moment during the call, with its
-	// first waiters, which are from 0 to about a million. A free lock is a Status without Holder.
-	// It returns when ctx ends, which may be a caller's context, or within limits of the driver's
-	// own. The Status is the caller's. It shows what the holder says of itself ([LabelOf] of its
-	// Request), at the latest after the first renewal of the lease. It shows the same of a waiter
-	// where the service knows the waiter's place.
-	Inspect(ctx context.Context, name string, waiters int) (locker.Status, error)
+	// Inspect returns the state of the lock called name, or of look.Slot of it if that isn't 0, at
+	// some moment during the call, with its first look.Waiters waiters, which are from 0 to about a
+	// million. The engine asks about a slot only if the driver declares [locker.FeatureSlots].
+	// The Status has the name, the slot, and the key that List shows. A free lock is a Status
+	// without Holder. Inspect returns when ctx ends, which may be a caller's context, or within
+	// limits of the driver's own. The Status is the caller's. It shows what the holder says of itself
+	// ([LabelOf] of its Request), at the latest after the first renewal of the lease. It shows the
+	// same of a waiter where the service knows the waiter's place.
+	Inspect(ctx context.Context, name string, look locker.Look) (locker.Status, error)
 
 	// List prepares a list of the locks whose names begin with prefix, and of the slots of these
 	// names, without I/O. A lock that is held or waited for all the time, from the first call of
@@ -42,14 +45,15 @@ var _ locker.Inspector = (*engine)(nil)
 const maxWaiters = 1 << 20
 
 // Inspect asks the driver, if it is an Inspector.
-func (e *engine) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
-	i, err := e.inspector(locker.ValidName(name), waiters)
+func (e *engine) Inspect(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
+	i, err := e.inspector(e.wrongSubject(name, look.Slot), look.Waiters)
 	if err != nil {
 		return locker.Status{}, e.fail("inspect", name, err)
 	}
+	look.Waiters = min(look.Waiters, maxWaiters)
 	var status locker.Status
 	err = e.callOnce(ctx, func(ctx context.Context) (err error) {
-		status, err = i.Inspect(ctx, name, min(waiters, maxWaiters))
+		status, err = i.Inspect(ctx, name, look)
 		return err
 	})
 	if err != nil {
@@ -99,6 +103,25 @@ func (e *engine) inspector(invalid error, waiters int) (Inspector, error) {
 		return nil, locker.ErrNoInspector
 	}
 	return i, nil
+}
+
+// wrongSubject says why there can't be a lock called name, or that slot of it, on this Locker; nil: there can.
+func (e *engine) wrongSubject(name string, slot int) error {
+	if err := locker.ValidName(name); err != nil {
+		return err
+	}
+	if err := locker.ValidSlot(slot); err != nil {
+		return err
+	}
+	return e.withoutSlots(slot)
+}
+
+// withoutSlots is the error of a question about a slot to a driver that doesn't know slots; nil: it may be asked.
+func (e *engine) withoutSlots(slot int) error {
+	if slot != 0 && e.cfg.Features&locker.FeatureSlots == 0 {
+		return fmt.Errorf("%w here: %v", errors.ErrUnsupported, locker.FeatureSlots)
+	}
+	return nil
 }
 
 func validPrefix(prefix string) error {

@@ -20,7 +20,7 @@ type paged struct {
 	page  func(ctx context.Context) error // before each answer
 }
 
-func (d paged) Inspect(ctx context.Context, name string, _ int) (locker.Status, error) {
+func (d paged) Inspect(ctx context.Context, name string, _ locker.Look) (locker.Status, error) {
 	return locker.Status{Name: name}, d.page(ctx)
 }
 
@@ -69,16 +69,16 @@ func TestListReadsAllPages(t *testing.T) {
 func TestInspectRefusesBadArguments(t *testing.T) {
 	l := driver.New(paged{pages: 1, page: answers}, driver.Config{})
 	defer l.Close()
-	_, err := locker.Inspect(t.Context(), l, "", 0)
+	_, err := locker.Inspect(t.Context(), l, "", locker.Look{})
 	matches(t, "Inspect of no name", err, locker.ErrName)
-	_, err = locker.Inspect(t.Context(), l, "a", -1)
+	_, err = locker.Inspect(t.Context(), l, "a", locker.Look{Waiters: -1})
 	matches(t, "Inspect with -1 waiters", err, locker.ErrOption)
 	for _, err := range locker.List(t.Context(), l, "\n", 0) {
 		matches(t, "List of a bad prefix", err, locker.ErrName)
 	}
 	deaf := driver.New(mute{}, driver.Config{})
 	defer deaf.Close()
-	_, err = locker.Inspect(t.Context(), deaf, "a", 0)
+	_, err = locker.Inspect(t.Context(), deaf, "a", locker.Look{})
 	matches(t, "Inspect where the driver can't tell", err, locker.ErrNoInspector)
 	_, err = listAll(t.Context(), deaf)
 	matches(t, "List where the driver can't tell", err, locker.ErrNoInspector)
@@ -151,7 +151,7 @@ func TestInspectThatEndsWithTheDeadline(t *testing.T) {
 		defer l.Close()
 		ctx := &lateContext{Context: t.Context(), until: time.Now().Add(time.Second), done: make(chan struct{})}
 		time.AfterFunc(time.Second+time.Millisecond, func() { close(ctx.done) })
-		_, err := locker.Inspect(ctx, l, "a", 0)
+		_, err := locker.Inspect(ctx, l, "a", locker.Look{})
 		matches(t, "Inspect", err, context.DeadlineExceeded)
 	})
 }
@@ -165,7 +165,7 @@ func TestInspectWithAContextThatIsNeverDone(t *testing.T) {
 			return down
 		}}, driver.Config{})
 		defer l.Close()
-		_, err := locker.Inspect(&lateContext{Context: t.Context(), until: time.Now().Add(time.Second)}, l, "a", 0)
+		_, err := locker.Inspect(&lateContext{Context: t.Context(), until: time.Now().Add(time.Second)}, l, "a", locker.Look{})
 		matches(t, "Inspect", err, down)
 	})
 }
@@ -176,8 +176,8 @@ type greedy struct {
 	asked *int
 }
 
-func (d greedy) Inspect(_ context.Context, name string, waiters int) (locker.Status, error) {
-	*d.asked = waiters
+func (d greedy) Inspect(_ context.Context, name string, look locker.Look) (locker.Status, error) {
+	*d.asked = look.Waiters
 	return locker.Status{Name: name}, nil
 }
 
@@ -192,7 +192,7 @@ func TestInspectAsksForAPlausibleNumberOfWaiters(t *testing.T) {
 	l := driver.New(greedy{asked: &asked}, driver.Config{})
 	defer l.Close()
 	for waiters, want := range map[int]int{0: 0, 7: 7, math.MaxInt: 1 << 20} {
-		if _, err := locker.Inspect(t.Context(), l, "a", waiters); err != nil || asked != want {
+		if _, err := locker.Inspect(t.Context(), l, "a", locker.Look{Waiters: waiters}); err != nil || asked != want {
 			t.Errorf("Inspect with %d waiters asks for %d, %v, want %d", waiters, asked, err, want)
 		}
 		asked = -1

@@ -37,6 +37,67 @@ func TestSlotsThatTheDriverDoesNotKnow(t *testing.T) {
 	}
 }
 
+// slotReader is a driver that keeps which slot it was asked about last.
+type slotReader struct {
+	mute
+	asked *int
+}
+
+func (d slotReader) Inspect(_ context.Context, name string, look locker.Look) (locker.Status, error) {
+	*d.asked = look.Slot
+	return locker.Status{Name: name, Slot: look.Slot}, nil
+}
+
+func (d slotReader) List(string, int) driver.Pages { return nil }
+
+func (d slotReader) CurrentToken(_ context.Context, _ string, slot int) (locker.Token, error) {
+	*d.asked = slot
+	return 0, nil
+}
+
+// looksAtSlots are the questions about a slot.
+func looksAtSlots(l locker.Locker, slot int) map[string]error {
+	_, inspected := locker.Inspect(context.Background(), l, "name", locker.Look{Slot: slot})
+	_, read := locker.CurrentToken(context.Background(), l, "name", slot)
+	return map[string]error{"Inspect": inspected, "CurrentToken": read}
+}
+
+func TestLooksAtSlots(t *testing.T) {
+	const nobody = -7
+	asked := nobody
+	without := driver.New(slotReader{asked: &asked}, driver.Config{Features: locker.FeatureTTL})
+	with := driver.New(slotReader{asked: &asked}, driver.Config{Features: locker.FeatureSlots})
+	defer without.Close()
+	defer with.Close()
+	for slot, wrong := range map[int]error{
+		1: nil, locker.MaxPermits: nil, locker.LineSlot: nil, -2: locker.ErrOption, locker.MaxPermits + 1: locker.ErrOption,
+	} {
+		for what, err := range looksAtSlots(without, slot) {
+			want := errors.ErrUnsupported
+			if wrong != nil {
+				want = wrong
+			}
+			matches(t, what+" of a slot, without permits", err, want)
+		}
+		if asked != nobody {
+			t.Errorf("a driver without permits was asked about slot %d", asked)
+		}
+		for what, err := range looksAtSlots(with, slot) {
+			matches(t, what+" of a slot", err, wrong)
+			if wrong == nil && asked != slot {
+				t.Errorf("%s of slot %d asks the driver about %d", what, slot, asked)
+			}
+		}
+		if wrong != nil && asked != nobody {
+			t.Errorf("the driver was asked about slot %d", asked)
+		}
+		asked = nobody
+	}
+	for what, err := range looksAtSlots(without, 0) {
+		matches(t, what+" of the lock, without permits", err, nil)
+	}
+}
+
 // The lock of a name and its slots have a queue each, and one is no lock of the others.
 func TestSlotsHaveQueuesOfTheirOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -59,7 +59,7 @@ func (d *etcdDriver) takeAway(
 			return locker.Effect{}, err
 		}
 		if done {
-			within, err := d.lastsAtMost(ctx, clientv3.LeaseID(key.Lease))
+			within, err := d.lastsAtMost(ctx, key)
 			return locker.Effect{Within: within}, err
 		}
 		late = late || maybe
@@ -103,15 +103,23 @@ func (d *etcdDriver) deleteHolder(ctx context.Context, key *mvccpb.KeyValue) err
 	return err
 }
 
-// lastsAtMost is how long an etcd lease lasts at most if nobody refreshes it from now on. A last
-// keepalive may be on its way, so what is left now doesn't count. 0: it isn't known.
-func (d *etcdDriver) lastsAtMost(ctx context.Context, id clientv3.LeaseID) (time.Duration, error) {
-	if id == clientv3.NoLease {
-		return 0, nil
+// lastsAtMost is how long a key that is marked lasts at most, which is as long as its etcd lease if
+// nobody refreshes that from now on. A last keepalive may be on its way, so what is left now doesn't
+// count. 0: the key has gone; -1: the time isn't known.
+//
+// The leader answers for an etcd lease without asking the others, so one that has been replaced may not
+// know the etcd lease. What the key says is linearizable.
+func (d *etcdDriver) lastsAtMost(ctx context.Context, key *mvccpb.KeyValue) (time.Duration, error) {
+	if key.Lease == int64(clientv3.NoLease) {
+		return -1, nil
 	}
-	_, granted, found, err := d.cluster.TimeToLive(ctx, etcdconn.MaxAttempt, id)
-	if err != nil || !found {
+	_, granted, found, err := d.cluster.TimeToLive(ctx, etcdconn.MaxAttempt, clientv3.LeaseID(key.Lease))
+	if err != nil || found {
+		return granted, err
+	}
+	r, err := d.read(ctx, clientv3.OpGet(string(key.Key)))
+	if err != nil || len(r.keys) == 0 || r.keys[0].CreateRevision != key.CreateRevision {
 		return 0, err
 	}
-	return granted, nil
+	return -1, nil
 }

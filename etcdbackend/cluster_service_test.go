@@ -33,7 +33,7 @@ func (c *cluster) txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 		ops = r.Failure
 	}
 	for _, op := range ops {
-		if put := op.GetRequestPut(); put != nil && !c.leases[put.Lease] {
+		if put := op.GetRequestPut(); put != nil && !put.IgnoreLease && !c.leases[put.Lease] {
 			return nil, rpctypes.ErrGRPCLeaseNotFound
 		}
 	}
@@ -67,6 +67,9 @@ func (c *cluster) execute(op *pb.RequestOp) *pb.ResponseOp {
 			kv.CreateRevision = old.CreateRevision
 			if put.IgnoreValue {
 				kv.Value = old.Value
+			}
+			if put.IgnoreLease {
+				kv.Lease = old.Lease
 			}
 		}
 		c.keys[string(put.Key)] = kv
@@ -128,7 +131,7 @@ func (c *cluster) LeaseTimeToLive(_ context.Context, r *pb.LeaseTimeToLiveReques
 	c.looked++
 	resp := &pb.LeaseTimeToLiveResponse{Header: c.header(), ID: r.ID, TTL: -1}
 	if c.leases[r.ID] {
-		resp.TTL = c.least[r.ID]
+		resp.TTL, resp.GrantedTTL = c.least[r.ID], c.least[r.ID]
 	}
 	return resp, nil
 }

@@ -32,11 +32,11 @@ func first(t *testing.T, c clientv3.Config, addrs ...string) driver.Driver {
 		_ = d.Close(context.Background())
 		_ = client.Close()
 	})
-	if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil {
+	if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n", 0); err != nil {
 		t.Fatalf("CurrentToken = %v", err)
 	}
 	client.SetEndpoints(addrs...)
-	if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil { // it knows all of them from now on
+	if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n", 0); err != nil { // it knows all of them from now on
 		t.Fatalf("CurrentToken = %v", err)
 	}
 	return d
@@ -78,7 +78,7 @@ func TestAnotherCluster(t *testing.T) {
 		}},
 		{"release", func(ctx context.Context, _ driver.Driver, held driver.Lock) error { return held.Release(ctx) }},
 		{"read the token", func(ctx context.Context, d driver.Driver, _ driver.Lock) error {
-			_, err := d.(driver.TokenReader).CurrentToken(ctx, "held")
+			_, err := d.(driver.TokenReader).CurrentToken(ctx, "held", 0)
 			return err
 		}},
 	}, func(c way) string { return c.why }, func(t *testing.T, c way) {

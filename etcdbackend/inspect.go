@@ -22,15 +22,15 @@ import (
 
 var _ driver.Inspector = (*etcdDriver)(nil)
 
-// Inspect reads the oldest of the name's keys. The first of them is the holder's.
-func (d *etcdDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
-	dir := dirOf(d.prefix, name, 0)
+// Inspect reads the oldest of the keys of the name or its slot. The first of them is the holder's.
+func (d *etcdDriver) Inspect(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
+	dir := dirOf(d.prefix, name, look.Slot)
 	r, err := d.read(ctx, clientv3.OpGet(dir, clientv3.WithRange(endOf(dir)),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(int64(waiters)+1)))
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(int64(look.Waiters)+1)))
 	if err != nil {
 		return locker.Status{}, err
 	}
-	s := d.statusOf(dir, r.keys, int(r.count), waiters)
+	s := d.statusOf(dir, r.keys, int(r.count), look.Waiters)
 	if s.Holder != nil {
 		s.Holder.ExpiresIn, err = d.expiry(ctx, clientv3.LeaseID(r.keys[0].Lease))
 	}

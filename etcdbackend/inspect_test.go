@@ -56,14 +56,14 @@ func TestInspectShowsTheOldestKey(t *testing.T) {
 	c.put("locker/a%2Fb/000", 0)
 	c.put("locker/a%2Fb/zzz", 0xabc)
 	c.put("locker/a%2Fbc/000", 0)
-	s, err := d.(driver.Inspector).Inspect(t.Context(), "a/b", 1)
+	s, err := d.(driver.Inspector).Inspect(t.Context(), "a/b", locker.Look{Waiters: 1})
 	if err != nil || s.Key != "locker/a%2Fb/" || s.Holder == nil || s.Waiting != 2 || len(s.Waiters) != 1 || !strings.HasPrefix(s.Waiters[0].Owner, "000@") {
 		t.Fatalf("Inspect = %+v, %v, want a holder and 2 waiters, of whom 000 is the first", s, err)
 	}
 	if p := *s.Holder; p.Token != g.Token || !strings.HasSuffix(p.Owner, "@"+g.Token.String()) || p.ExpiresIn != 11*time.Second || len(p.Session) != 16 {
 		t.Errorf("Inspect shows the holder %+v, want token %v, 11 s and an etcd lease", p, g.Token)
 	}
-	if s, err := d.(driver.Inspector).Inspect(t.Context(), "b", 1); err != nil || s.Holder != nil || s.Waiting != 0 {
+	if s, err := d.(driver.Inspector).Inspect(t.Context(), "b", locker.Look{Waiters: 1}); err != nil || s.Holder != nil || s.Waiting != 0 {
 		t.Errorf("Inspect of a free lock = %+v, %v", s, err)
 	}
 }
@@ -157,7 +157,7 @@ func TestLabelIsInTheKeysValue(t *testing.T) {
 	looks := func(when string) {
 		t.Helper()
 		all, _ := readAll(t, d.(driver.Inspector).List("", 1))
-		s, err := d.(driver.Inspector).Inspect(t.Context(), "a", 1)
+		s, err := d.(driver.Inspector).Inspect(t.Context(), "a", locker.Look{Waiters: 1})
 		if err != nil || len(all) != 2 || !reflect.DeepEqual(all[0], s) {
 			t.Fatalf("%s, Inspect = %+v, %v, and List shows %+v", when, s, err, all)
 		}
@@ -189,7 +189,7 @@ func TestInspectOfForeignValues(t *testing.T) {
 	for i, value := range []string{strings.Repeat("\xff", 1<<20), strings.Repeat("\x00\x1b[2J", 50), "1795221171926 ", "99999999999999999999 x", " ", "\nx"} {
 		name := fmt.Sprint(i)
 		c.putValue("locker/"+name+"/x", value)
-		s, err := d.(driver.Inspector).Inspect(t.Context(), name, 1)
+		s, err := d.(driver.Inspector).Inspect(t.Context(), name, locker.Look{Waiters: 1})
 		if err != nil || s.Holder == nil {
 			t.Fatalf("Inspect = %+v, %v", s, err)
 		}

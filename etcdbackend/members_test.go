@@ -45,7 +45,7 @@ func TestMembersShareTheLoad(t *testing.T) {
 	}
 	for range lockers {
 		d := drive(t, clientv3.Config{Endpoints: addrs})
-		if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil {
+		if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n", 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,7 +170,7 @@ func TestLoginOfAnEarlierCluster(t *testing.T) {
 			addrs = append(addrs, s.member(t, auth.option()))
 		}
 		d := drive(t, clientv3.Config{Endpoints: addrs, Username: "joe", Password: "sesame"})
-		if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil {
+		if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n", 0); err != nil {
 			t.Fatal(err)
 		}
 		before := auth.made.Load()

@@ -76,7 +76,7 @@ func TestBreakOfAFileThatAChildKeeps(t *testing.T) {
 	}
 	parent := start(t, "inherit", dir, "x")
 	parent.expect(t, "blocks")
-	s, err := locker.Inspect(t.Context(), l, "x", 0)
+	s, err := locker.Inspect(t.Context(), l, "x", locker.Look{})
 	if err != nil || s.Holder == nil {
 		t.Fatalf("Inspect = %+v, %v, want a holder", s, err)
 	}

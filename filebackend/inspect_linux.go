@@ -39,8 +39,8 @@ func inspects(kind fileSystem) bool {
 }
 
 // Inspect reads the lock table of the kernel, and the file.
-func (d *fileDriver) Inspect(_ context.Context, name string, _ int) (locker.Status, error) {
-	s := locker.Status{Name: name, Key: filepath.Join(d.dir, fileName(name, 0)), Waiting: -1}
+func (d *fileDriver) Inspect(_ context.Context, name string, look locker.Look) (locker.Status, error) {
+	s := locker.Status{Name: name, Slot: look.Slot, Key: filepath.Join(d.dir, fileName(name, look.Slot)), Waiting: -1}
 	var err error
 	s.Holder, err = d.holder(s.Key)
 	return s, err

@@ -24,7 +24,7 @@ func inspectable(t *testing.T, dir string) locker.Locker {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	if l.Guarantees().Inspection == locker.InspectionNone {
-		_, err := locker.Inspect(t.Context(), l, "a", 0)
+		_, err := locker.Inspect(t.Context(), l, "a", locker.Look{})
 		if !errors.Is(err, locker.ErrNoInspector) {
 			t.Errorf("Inspect = %v, want ErrNoInspector", err)
 		}
@@ -40,7 +40,7 @@ func TestInspectFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := locker.Inspect(t.Context(), l, "a/b", 1)
+	s, err := locker.Inspect(t.Context(), l, "a/b", locker.Look{Waiters: 1})
 	if err != nil || s.Holder == nil || s.Holder.Token != lease.Token() || s.Holder.Session != strconv.Itoa(os.Getpid()) || s.Waiting != -1 {
 		t.Fatalf("Inspect = %+v with %+v, %v, want this process with token %v", s, s.Holder, err, lease.Token())
 	}
@@ -64,7 +64,7 @@ func TestInspectFiles(t *testing.T) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	s, err = locker.Inspect(t.Context(), l, "a/b", 1)
+	s, err = locker.Inspect(t.Context(), l, "a/b", locker.Look{Waiters: 1})
 	if want := (locker.Party{Session: strconv.Itoa(os.Getpid())}); err != nil || s.Holder == nil || *s.Holder != want {
 		t.Errorf("Inspect = %+v, %v, want a process of which nothing else is known", s.Holder, err)
 	}
@@ -94,7 +94,7 @@ func TestInspectWhatIsNoFile(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"fifo", "folder"} {
-		s, err := locker.Inspect(t.Context(), l, name, 0)
+		s, err := locker.Inspect(t.Context(), l, name, locker.Look{})
 		if want := (locker.Party{Session: strconv.Itoa(os.Getpid())}); err != nil || s.Holder == nil || *s.Holder != want {
 			t.Errorf("Inspect(%q) = %+v, %v, want this process", name, s.Holder, err)
 		}

@@ -33,7 +33,7 @@ func TestCurrent(t *testing.T) {
 			step.CloseAtEnd(t, l)
 			name := step.LockName(t)
 			lease := step.Acquire(t, l, name)
-			token, err := locker.CurrentToken(t.Context(), l, name)
+			token, err := locker.CurrentToken(t.Context(), l, name, 0)
 			step.Release(t, lease)
 			switch {
 			case tc.offered && (err != nil || token != lease.Token()):

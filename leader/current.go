@@ -21,7 +21,7 @@ type Leader struct {
 // not to decide whether this process leads. ctx covers the call. The error is [locker.Inspect]'s, and
 // matches [locker.ErrNoInspector] where the service can't tell.
 func Current(ctx context.Context, l locker.Locker, name string) (Leader, error) {
-	s, err := locker.Inspect(ctx, l, name, 0)
+	s, err := locker.Inspect(ctx, l, name, locker.Look{})
 	if err != nil || s.Holder == nil {
 		return Leader{}, err
 	}

@@ -74,7 +74,7 @@ func TestBreakOfAHolderThatIsCutOff(t *testing.T) {
 		mustBreak(t, b.Locker, lease, bob, ttl-time.Second+slack)
 		other := locker.Breach{By: "eve"}
 		mustBreak(t, b.Locker, lease, other, ttl-time.Second+slack)
-		st, err := locker.Inspect(t.Context(), b.Locker, "lock", 1)
+		st, err := locker.Inspect(t.Context(), b.Locker, "lock", locker.Look{Waiters: 1})
 		if err != nil || st.Holder == nil || st.Holder.Token != lease.Token() || st.Holder.Broken == nil || st.Holder.Broken.By != bob.By || st.Waiting != 1 {
 			t.Errorf("Inspect = %+v, %v, want a holder that is broken by bob, and a waiter", st.Holder, err)
 		}
@@ -87,7 +87,7 @@ func TestBreakOfAHolderThatIsCutOff(t *testing.T) {
 		}
 		a.Heal()
 		time.Sleep(ttl)
-		if st, err := locker.Inspect(t.Context(), b.Locker, "lock", 1); err != nil || st.Holder == nil || st.Holder.Token != next.lease.Token() || st.Holder.Broken != nil {
+		if st, err := locker.Inspect(t.Context(), b.Locker, "lock", locker.Look{Waiters: 1}); err != nil || st.Holder == nil || st.Holder.Token != next.lease.Token() || st.Holder.Broken != nil {
 			t.Errorf("Inspect = %+v, %v, want the next holder alone", st.Holder, err)
 		}
 	})

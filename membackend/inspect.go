@@ -12,10 +12,10 @@ import (
 var _ driver.Inspector = (*memDriver)(nil)
 
 // Inspect is one request.
-func (d *memDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+func (d *memDriver) Inspect(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
 	var status locker.Status // only for an answer that came, as in CurrentToken
 	if _, err := d.client.call(ctx, maxLimit, &request{run: func(now driver.Instant) {
-		status, _ = d.client.server.inspect(name, waiters, now)
+		status = d.client.server.inspect(name, look, now)
 	}}); err != nil {
 		return locker.Status{}, err
 	}
@@ -35,16 +35,19 @@ func (d *memDriver) List(prefix string, waiters int) driver.Pages {
 	}
 }
 
-// inspect describes a lock, and reports whether it is held or waited for. It doesn't advance the
-// queue: that is for those who want the lock.
-func (s *Server) inspect(name string, waiters int, now driver.Instant) (locker.Status, bool) {
-	e := s.locks[name]
+// inspect describes a lock or a slot. It doesn't advance the queue: that is for those who want the
+// lock.
+func (s *Server) inspect(name string, look locker.Look, now driver.Instant) locker.Status {
+	key := keyOf(name, look.Slot)
+	e := s.locks[key]
 	if e == nil {
-		return locker.Status{Name: name, Key: name}, false
+		return locker.Status{Name: name, Slot: look.Slot, Key: key}
 	}
-	return e.status(waiters, now)
+	status, _ := e.status(look.Waiters, now)
+	return status
 }
 
+// status describes a lock, and reports whether it is held or waited for.
 func (e *entry) status(waiters int, now driver.Instant) (locker.Status, bool) {
 	status := locker.Status{Name: e.name, Slot: e.slot, Key: e.key}
 	if e.holder != nil && now < e.expires {

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 )
 
@@ -21,7 +22,7 @@ func TestInspectPassesNobodyOver(t *testing.T) {
 		look := func() (held bool, waiting int) {
 			st.server.mu.Lock()
 			defer st.server.mu.Unlock()
-			s, _ := st.server.inspect("lock", 1, driver.Now())
+			s := st.server.inspect("lock", locker.Look{Waiters: 1}, driver.Now())
 			if all := st.server.list("", 1, driver.Now()); len(all) != 1 || all[0].Waiting != s.Waiting {
 				t.Errorf("List shows %+v, and Inspect %+v", all, s)
 			}

@@ -40,19 +40,19 @@ func (p prefixed) Acquire(ctx context.Context, name string, opts ...locker.Optio
 	return prefixedLease{lease, name}, nil
 }
 
-func (p prefixed) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
+func (p prefixed) CurrentToken(ctx context.Context, name string, slot int) (locker.Token, error) {
 	if err := locker.ValidName(name); err != nil {
 		return 0, &locker.Error{Op: "read token", Backend: p.Guarantees().Backend, Name: name, Err: err}
 	}
-	return locker.CurrentToken(ctx, p.Locker, p.prefix+name)
+	return locker.CurrentToken(ctx, p.Locker, p.prefix+name, slot)
 }
 
 // Inspect asks about the lock below the prefix. The Status has the name that was asked for.
-func (p prefixed) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+func (p prefixed) Inspect(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
 	if err := locker.ValidName(name); err != nil {
 		return locker.Status{}, &locker.Error{Op: "inspect", Backend: p.Guarantees().Backend, Name: name, Err: err}
 	}
-	s, err := locker.Inspect(ctx, p.Locker, p.prefix+name, waiters)
+	s, err := locker.Inspect(ctx, p.Locker, p.prefix+name, look)
 	s.Name = strings.TrimPrefix(s.Name, p.prefix)
 	return s, err
 }

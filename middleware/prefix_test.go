@@ -41,10 +41,17 @@ func TestPrefixesKeepProgramsApart(t *testing.T) {
 	if _, err := locker.TryAcquire(t.Context(), billing, "job"); !errors.Is(err, locker.ErrHeld) || !strings.Contains(err.Error(), `"billing/job"`) {
 		t.Errorf("the same name under the same prefix: %v, want ErrHeld and the whole name", err)
 	}
-	if got, err := locker.CurrentToken(t.Context(), billing, "job"); got != lease.Token() || err != nil {
+	if got, err := locker.CurrentToken(t.Context(), billing, "job", 0); got != lease.Token() || err != nil {
 		t.Errorf("CurrentToken = %v, %v, want %v", got, err, lease.Token())
 	}
-	if got, err := locker.CurrentToken(t.Context(), mail, "free"); got != 0 || err != nil {
+	permit, err := locker.AcquirePermit(t.Context(), billing, "job", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := locker.CurrentToken(t.Context(), billing, "job", 1); got != permit.Token() || err != nil {
+		t.Errorf("CurrentToken of slot 1 = %v, %v, want %v", got, err, permit.Token())
+	}
+	if got, err := locker.CurrentToken(t.Context(), mail, "free", 0); got != 0 || err != nil {
 		t.Errorf("CurrentToken under another prefix = %v, %v, want 0", got, err)
 	}
 	bare := membackend.New(membackend.WithServer(s))
@@ -94,7 +101,7 @@ func TestPrefixRefusesBadNames(t *testing.T) {
 		if _, err := l.Acquire(t.Context(), name); !errors.Is(err, locker.ErrName) {
 			t.Errorf("Acquire(%q) = %v, want ErrName", name, err)
 		}
-		_, err := locker.CurrentToken(t.Context(), l, name)
+		_, err := locker.CurrentToken(t.Context(), l, name, 0)
 		if e := new(locker.Error); !errors.Is(err, locker.ErrName) || !errors.As(err, &e) || e.Op != "read token" {
 			t.Errorf("CurrentToken(%q) = %v, want ErrName of the operation read token", name, err)
 		}

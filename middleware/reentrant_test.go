@@ -331,7 +331,7 @@ func TestReentrantTasksExcludeEachOther(t *testing.T) {
 func TestReentrantUnwraps(t *testing.T) {
 	task(t, func(t *testing.T, ctx context.Context, l locker.Locker, _ *membackend.Server) {
 		lease := acquire(t, ctx, l)
-		if got, err := locker.CurrentToken(ctx, l, "job"); got != lease.Token() || err != nil {
+		if got, err := locker.CurrentToken(ctx, l, "job", 0); got != lease.Token() || err != nil {
 			t.Errorf("CurrentToken = %v, %v, want %v", got, err, lease.Token())
 		}
 		u, ok := lease.(interface{ Unwrap() any })

@@ -22,11 +22,11 @@ type links struct {
 
 	mu      sync.Mutex
 	stopped bool
-	looks   map[string][]trace.Span // the waiters for whom a look at the lock of this name is under way
+	looks   map[subject][]trace.Span // the waiters for whom a look at this lock is under way
 }
 
 func newLinks(l locker.Locker, after time.Duration) *links {
-	return &links{l: observed(l), after: after, looks: make(map[string][]trace.Span)}
+	return &links{l: observed(l), after: after, looks: make(map[subject][]trace.Span)}
 }
 
 // observed is the locker in which locks have their whole names, as in events. Decorators of this module
@@ -43,11 +43,11 @@ func observed(l locker.Locker) locker.Locker {
 
 // plan sets a timer for a look at the lock, when the waiter has waited for long enough. began is when
 // the waiter called Acquire. The result is nil where there are no links.
-func (k *links) plan(waiter trace.Span, name string, began time.Time) *time.Timer {
+func (k *links) plan(waiter trace.Span, lock subject, began time.Time) *time.Timer {
 	if k.after == 0 {
 		return nil
 	}
-	return time.AfterFunc(time.Until(began.Add(k.after)), func() { k.look(waiter, name) })
+	return time.AfterFunc(time.Until(began.Add(k.after)), func() { k.look(waiter, lock) })
 }
 
 // stop ends the looks that are planned.
@@ -58,16 +58,16 @@ func (k *links) stop() {
 }
 
 // look asks the service who holds a lock, once for all waiters that want to know at the same time.
-func (k *links) look(waiter trace.Span, name string) {
-	if !waiter.IsRecording() || !k.begin(waiter, name) {
+func (k *links) look(waiter trace.Span, lock subject) {
+	if !waiter.IsRecording() || !k.begin(waiter, lock) {
 		return
 	}
-	status, err := locker.Inspect(trace.ContextWithSpan(context.Background(), waiter), k.l, name, 0)
+	status, err := locker.Inspect(trace.ContextWithSpan(context.Background(), waiter), k.l, lock.name, locker.Look{Slot: lock.slot})
 	holder := trace.SpanContext{}
 	if err == nil && status.Holder != nil { // otherwise there is no link: nobody has the lock, or the service can't tell
 		holder = remoteSpan(status.Holder.Trace)
 	}
-	for _, waiter := range k.end(name) {
+	for _, waiter := range k.end(lock) {
 		if holder.IsValid() && holder.SpanID() != waiter.SpanContext().SpanID() { // it may have the lock by now
 			waiter.AddLink(trace.Link{SpanContext: holder})
 		}
@@ -75,22 +75,22 @@ func (k *links) look(waiter trace.Span, name string) {
 }
 
 // begin returns true if this call has to ask.
-func (k *links) begin(waiter trace.Span, name string) bool {
+func (k *links) begin(waiter trace.Span, lock subject) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	waiters, asked := k.looks[name]
+	waiters, asked := k.looks[lock]
 	if k.stopped || !asked && len(k.looks) >= maxLooks {
 		return false
 	}
-	k.looks[name] = append(waiters, waiter)
+	k.looks[lock] = append(waiters, waiter)
 	return !asked
 }
 
-func (k *links) end(name string) []trace.Span {
+func (k *links) end(lock subject) []trace.Span {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	waiters := k.looks[name]
-	delete(k.looks, name)
+	waiters := k.looks[lock]
+	delete(k.looks, lock)
 	return waiters
 }
 

@@ -2,6 +2,7 @@ package otellocker_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -31,10 +32,13 @@ type telling struct {
 
 func (l *telling) Unwrap() locker.Locker { return l.Locker }
 
-func (l *telling) Inspect(ctx context.Context, name string, _ int) (locker.Status, error) {
+func (l *telling) Inspect(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
 	time.Sleep(l.takes)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if look.Slot != 0 {
+		name = fmt.Sprintf("%s, slot %d", name, look.Slot)
+	}
 	l.asked, l.spans = append(l.asked, name), append(l.spans, trace.SpanContextFromContext(ctx))
 	return locker.Status{Name: name, Holder: &locker.Party{Trace: l.trace}}, nil
 }
@@ -112,6 +116,27 @@ func TestHolderLinks(t *testing.T) {
 		}
 		if !waiter.spans[0].Equal(spans[2].SpanContext()) {
 			t.Error("the question is not a child of the waiter's span")
+		}
+	})
+}
+
+// A caller that waits for a permit waits for the holders of slots. They are asked for by their slots.
+func TestHolderLinksOfASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTracers()
+		holder, l := twoProcesses(t, p)
+		instrument(t, l, otellocker.WithTracerProvider(p), otellocker.WithHolderLinks(time.Second))
+		onSlot := func(r *locker.Request) { r.Slot = 2 }
+		held := acquire(t, holder, "name", onSlot)
+		granted := acquireLater(l, "name", onSlot)
+		time.Sleep(time.Minute)
+		_ = held.Release(t.Context())
+		_ = (<-granted).Release(t.Context())
+		if asked := l.questions(); len(asked) != 1 || asked[0] != "name, slot 2" {
+			t.Errorf("asked about %v, want once about slot 2", asked)
+		}
+		if links := p.ended("locker.acquire")[1].Links(); len(links) != 1 {
+			t.Errorf("the links are %v, want one to the span of the slot's holder", links)
 		}
 	})
 }

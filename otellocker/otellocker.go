@@ -154,7 +154,8 @@ func WithHoldSpans() Option { return func(c *config) { c.holdSpans = true } }
 // child of the waiter's span; waiters for one lock that ask at the same time ask together. The holder must
 // be instrumented, too, and its span sampled: its traceparent is part of what it says of itself on the
 // service (see [locker.WithHolder]), with or without this option in the holder. Where the service can't
-// tell, there is no link. after must be positive.
+// tell, there is no link. A call that waits for a permit asks about each slot that it waits for. after must
+// be positive.
 //
 // Links to holders of the same Locker need neither this option nor a request.
 func WithHolderLinks(after time.Duration) Option {

@@ -72,10 +72,10 @@ func acquire(t testing.TB, l locker.Locker, name string, opts ...locker.Option) 
 }
 
 // acquireLater acquires in another goroutine, and returns when the call waits.
-func acquireLater(l locker.Locker, name string) (granted chan locker.Lease) {
+func acquireLater(l locker.Locker, name string, opts ...locker.Option) (granted chan locker.Lease) {
 	granted = make(chan locker.Lease, 1)
 	go func() {
-		lease, _ := l.Acquire(context.Background(), name) // nil after Close
+		lease, _ := l.Acquire(context.Background(), name, opts...) // nil after Close
 		granted <- lease
 	}()
 	synctest.Wait()

@@ -137,10 +137,7 @@ func (s *spans) waiting(a *acquisition, e *locker.Event) {
 		a.acquire.AddLink(trace.Link{SpanContext: holder})
 		return
 	}
-	if e.Slot != 0 {
-		return // nothing tells who holds a slot by its name
-	}
-	a.look = s.links.plan(a.acquire, e.Name, a.began)
+	a.look = s.links.plan(a.acquire, subjectOf(e), a.began)
 }
 
 func (s *spans) granted(a *acquisition, e *locker.Event) {

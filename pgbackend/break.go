@@ -77,7 +77,9 @@ func (b *breaking) try(ctx context.Context) (effect locker.Effect, done bool, er
 	switch {
 	case unknown != nil && !errors.Is(unknown, errNoToken):
 		return effect, false, unknown
-	case unknown == nil && (!holds || b.isMarked && isBroken):
+	case unknown == nil && !holds: // it had it before, and the lock is free for others
+		return locker.Effect{}, true, nil
+	case unknown == nil && b.isMarked && isBroken:
 		return b.effect, true, nil
 	}
 	c, err := b.d.anyConn(ctx, b.d.ttl)
@@ -110,12 +112,16 @@ func (b *breaking) mark(ctx context.Context, c *conn) (effect locker.Effect, don
 	if err != nil || len(r.Rows) == 0 {
 		return effect, false, err
 	}
-	b.effect.Within = time.Duration(r.Int(0, 0)) * time.Millisecond
+	b.effect.Within = -1
+	if ms := r.Int(0, 0); ms > 0 { // else somebody else has written the row
+		b.effect.Within = time.Duration(min(ms, pgsession.MaxIdleTimeout.Milliseconds())) * time.Millisecond
+	}
 	b.isMarked = r.Bool(0, 1)
 	return b.effect, !b.isMarked, nil
 }
 
-// end ends the session, and waits until the server has ended it.
+// end ends the session, and waits until the server has ended it. If that is refused because other leases
+// would end, effect has their number.
 func (b *breaking) end(ctx context.Context, c *conn) (effect locker.Effect, done bool, err error) {
 	r, err := c.exec(ctx, b.d.schema.endSession(b.key, c.tokens.serverID.sequence, b.token, b.breach.WithOthers))
 	if err != nil {
@@ -133,7 +139,7 @@ func (b *breaking) end(ctx context.Context, c *conn) (effect locker.Effect, done
 	case len(ended) == 0:
 		return effect, false, nil
 	case effect.Others > 0 && !b.breach.WithOthers:
-		return locker.Effect{}, false, fmt.Errorf("%w: at once, %d other leases of the same connection end with this one; want WithOthers", locker.ErrOption, effect.Others)
+		return effect, false, fmt.Errorf("%w: at once, %d other leases of the same connection end with this one; want WithOthers", locker.ErrOption, effect.Others)
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		r, err := c.exec(ctx, countSessions(ended))

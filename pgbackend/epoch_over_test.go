@@ -71,7 +71,7 @@ func TestLockThatIsHeldWhereTheEpochIsOver(t *testing.T) {
 			return err
 		}, locker.ErrHeld},
 		"Inspect": {func(ctx context.Context, l *pgbackend.Locker) error {
-			_, err := locker.Inspect(ctx, l, "c", 0)
+			_, err := locker.Inspect(ctx, l, "c", locker.Look{})
 			return err
 		}, nil},
 		"List": {func(ctx context.Context, l *pgbackend.Locker) error {

@@ -82,7 +82,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		return [][]string{{"t", "t", "1", "1", "f", "p", "t", yes(f.leases != nil), yes(f.leases != nil), yes(f.leases != nil)}}
 	case strings.HasPrefix(sql, "SELECT l.classid"):
 		return f.table
-	case strings.HasPrefix(sql, "WITH locks AS "): // Break
+	case strings.HasPrefix(sql, "WITH locks AS "), strings.HasPrefix(sql, "SELECT 1 FROM "): // Break, also at once
 		return f.marked
 	case fakeBroken.MatchString(sql):
 		return f.broken(fakeBroken.FindStringSubmatch(sql)[1])

@@ -15,16 +15,16 @@ import (
 
 var _ driver.Inspector = (*pgDriver)(nil)
 
-// Inspect is one message. It reads the entries of the lock's key, and those by which connections are
-// told apart.
-func (d *pgDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
-	k := d.keyOf(string(d.schema), d.prefix, name)
+// Inspect is one message. It reads the entries of the key of the lock or the slot, and those by which
+// connections are told apart.
+func (d *pgDriver) Inspect(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
+	k := d.keyOf(string(d.schema), d.prefix, textOf(name, look.Slot))
 	found, err := d.lookAt(ctx, k)
 	if err != nil {
 		return locker.Status{}, err
 	}
-	s := found.statusOf(k, waiters)
-	s.Name = name
+	s := found.statusOf(k, look.Waiters)
+	s.Name, s.Slot = name, look.Slot
 	return s, nil
 }
 

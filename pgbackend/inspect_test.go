@@ -208,7 +208,7 @@ func TestInspectWithoutTheTable(t *testing.T) {
 		}
 	})
 	for range 3 {
-		s, err := locker.Inspect(t.Context(), l, "a", 0)
+		s, err := locker.Inspect(t.Context(), l, "a", locker.Look{})
 		if err != nil || s.Holder == nil || s.Holder.Holder != "host/1/x" || s.Holder.Token != 0 {
 			t.Errorf("Inspect = %+v, %v, want the holder by the name of its program", s, err)
 		}

@@ -43,7 +43,7 @@ func TestTimeoutsNameTheServer(t *testing.T) {
 			defer cancel()
 			l := newLock(t, d, time.Minute)
 			d.Renew(ctx, []driver.Lock{l}, func(_ int, _ driver.Instant, err error) { names("Renew", err) })
-			_, err := d.(driver.TokenReader).CurrentToken(ctx, "a")
+			_, err := d.(driver.TokenReader).CurrentToken(ctx, "a", 0)
 			names("Current", err)
 		})
 	}

@@ -28,8 +28,8 @@ const shortestTombstone = time.Minute
 func (d *redisDriver) Break(
 	ctx context.Context, name string, token locker.Token, breach locker.Breach,
 ) (locker.Effect, error) {
-	s, err := d.inspect(ctx, name, breach.Slot, 0)
-	if err != nil { // inspect has explained it
+	s, err := d.Inspect(ctx, name, locker.Look{Slot: breach.Slot})
+	if err != nil { // Inspect has explained it
 		return locker.Effect{}, noBreaker(err)
 	}
 	if s.Holder == nil || s.Holder.Token != token {
@@ -59,17 +59,17 @@ func (d *redisDriver) Break(
 		return locker.Effect{Within: withinOf(a.left)}, nil
 	case a.outcome == granted: // until now
 		return locker.Effect{}, nil
-	case a.copyInFlight: // it held the lock a moment ago: an earlier copy has ended it, or its holder has seen the mark
+	case a.copyInFlight: // it held the lock a moment ago: an earlier copy has ended it, or its holder has seen the mark and released it
 		return locker.Effect{}, nil
 	}
 	return locker.Effect{}, locker.ErrNotHolder
 }
 
-// withinOf is how long a lease lasts that has so much left on the server, which rounds down; 0: it
+// withinOf is how long a lease lasts that has so much left on the server, which rounds down; -1: it
 // never ends by time, because somebody has removed its expiry.
 func withinOf(left time.Duration) time.Duration {
 	if left < 0 {
-		return 0
+		return -1
 	}
 	return left + time.Millisecond
 }

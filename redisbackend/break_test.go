@@ -46,7 +46,7 @@ func TestBreak(t *testing.T) {
 		err                error
 	}{
 		{"marked", inspected("own 7", 5000, 0), "*3\r\n:1\r\n:4000\r\n:0\r\n", bob, 4001 * time.Millisecond, nil},
-		{"marked, and somebody has removed the expiry", inspected("own 7", -1, 0), "*3\r\n:1\r\n:-1\r\n:0\r\n", bob, 0, nil},
+		{"marked, and somebody has removed the expiry", inspected("own 7", -1, 0), "*3\r\n:1\r\n:-1\r\n:0\r\n", bob, -1, nil},
 		{"marked before", inspected("!own 7\n\n"+driver.FormatBreach(bob), 5000, 0), "*3\r\n:1\r\n:4000\r\n:0\r\n", bob, 4001 * time.Millisecond, nil},
 		{"ended at once", inspected("own 7", 5000, 0), withBreach(3, "7"), now, 0, nil},
 		{"over meanwhile", inspected("own 7", 5000, 0), gone, bob, 0, locker.ErrNotHolder},

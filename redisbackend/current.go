@@ -21,11 +21,11 @@ var readSelected = redis.NewScript(selecting(readText).Text)
 
 const readText = `return redis.call('GET', KEYS[1])`
 
-// CurrentToken reads the lock's key.
-func (d *redisDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
+// CurrentToken reads the key of the lock or the slot.
+func (d *redisDriver) CurrentToken(ctx context.Context, name string, slot int) (locker.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()
-	key, conn := lockKey(d.prefix, name, 0), d.router.conn
+	key, conn := lockKey(d.prefix, name, slot), d.router.conn
 	var value string
 	var err error
 	if left := conn.CallAside(ctx, func() {

@@ -41,7 +41,7 @@ func everything(t *testing.T, f *fake, d driver.Driver) [][]string {
 	if err := l.Release(t.Context()); err != nil {
 		t.Errorf("Release = %v, want nil", err)
 	}
-	if token, err := d.(driver.TokenReader).CurrentToken(t.Context(), "a"); err != nil || token != 7 {
+	if token, err := d.(driver.TokenReader).CurrentToken(t.Context(), "a", 0); err != nil || token != 7 {
 		t.Errorf("CurrentToken = %v, %v, want 7", token, err)
 	}
 	if _, _, err := d.(driver.Inspector).List("", 0)(t.Context()); err != nil {

@@ -21,18 +21,13 @@ var _ driver.Inspector = (*redisDriver)(nil)
 var inspectScript = loadScript("inspect.lua", 0)
 
 // Inspect is one request.
-func (d *redisDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
-	return d.inspect(ctx, name, 0, waiters)
-}
-
-// inspect is Inspect for a lock or a slot.
-func (d *redisDriver) inspect(ctx context.Context, name string, slot, waiters int) (locker.Status, error) {
-	key := lockKey(d.prefix, name, slot)
-	all, err := d.inspector.inspect(ctx, d, []string{key}, waiters)
+func (d *redisDriver) Inspect(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
+	key := lockKey(d.prefix, name, look.Slot)
+	all, err := d.inspector.inspect(ctx, d, []string{key}, look.Waiters)
 	if err != nil {
 		return locker.Status{}, d.router.conn.NameServer(ctx, err, key)
 	}
-	all[0].Name, all[0].Slot = name, slot
+	all[0].Name, all[0].Slot = name, look.Slot
 	return all[0], nil
 }
 

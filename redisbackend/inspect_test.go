@@ -35,7 +35,7 @@ func inspected(lease string, pttl, waiting int, waiters ...string) string {
 
 func inspectA(t *testing.T, d driver.Driver) locker.Status {
 	t.Helper()
-	s, err := d.(driver.Inspector).Inspect(t.Context(), "a", 2)
+	s, err := d.(driver.Inspector).Inspect(t.Context(), "a", locker.Look{Waiters: 2})
 	if err != nil {
 		t.Fatalf("Inspect = %v", err)
 	}
@@ -86,7 +86,7 @@ func TestInspectReadsTheAnswer(t *testing.T) {
 		}
 	}
 	f.answers("*1\r\n:7\r\n")
-	if _, err := d.(driver.Inspector).Inspect(t.Context(), "a", 2); err == nil {
+	if _, err := d.(driver.Inspector).Inspect(t.Context(), "a", locker.Look{Waiters: 2}); err == nil {
 		t.Error("Inspect with an answer that makes no sense = nil")
 	}
 }
@@ -125,7 +125,7 @@ func findsTheCommand(t *testing.T, refusal string) {
 		t.Errorf("two calls of Inspect have sent %q, want %q", sent, want)
 	}
 	f.answers("-NOPERM this user has no permissions to run the 'evalsha' command\r\n")
-	if _, err := d.(driver.Inspector).Inspect(t.Context(), "a", 2); err == nil || !strings.Contains(err.Error(), "docs/redis.md") {
+	if _, err := d.(driver.Inspector).Inspect(t.Context(), "a", locker.Look{Waiters: 2}); err == nil || !strings.Contains(err.Error(), "docs/redis.md") {
 		t.Errorf("Inspect without a permission = %v, want what is missing", err)
 	}
 }

@@ -102,7 +102,7 @@ func TestCurrentTokenReturnsWhileClientGreets(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := d.(driver.TokenReader).CurrentToken(ctx, "a")
+		_, err := d.(driver.TokenReader).CurrentToken(ctx, "a", 0)
 		done <- err
 	}()
 	<-greeted

@@ -23,7 +23,7 @@ const shortestTombstone = time.Minute
 // If fewer answer, some may have the mark. That costs the lease these servers, and it lives on as
 // long as a majority of others renews it.
 func (d *redlock) Break(ctx context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
-	s, err := d.inspect(ctx, lockKey(d.prefix, name, breach.Slot), 0)
+	s, err := d.Inspect(ctx, name, locker.Look{Slot: breach.Slot})
 	if err != nil {
 		return locker.Effect{}, noBreaker(err, nil)
 	}
@@ -65,7 +65,8 @@ func (d *redlock) breakAll(ctx context.Context, it *item) answers {
 }
 
 // afterBreak reports whether no majority can renew the lease any more that was marked or ended, and
-// after what time a majority is free of it. 0: by no time.
+// after what time a majority is free of it; -1: not by time alone, because somebody has removed the
+// expiry, or doesn't answer.
 func (a answers) afterBreak() (within time.Duration, done bool) {
 	quorum := majority(len(a))
 	if a.count(marked, ended, gone) < quorum || a.count(gone) >= quorum {
@@ -83,7 +84,7 @@ func (a answers) afterBreak() (within time.Duration, done bool) {
 		}
 	}
 	if len(left) < quorum {
-		return 0, true
+		return -1, true
 	}
 	slices.Sort(left)
 	return left[quorum-1], true

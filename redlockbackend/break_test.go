@@ -31,7 +31,8 @@ func TestBreakNeedsAMajority(t *testing.T) {
 		{"all mark it", bob, []string{own, own, own}, []string{text("marked 3000"), text("marked 5000"), text("marked 4000")}, 4001 * time.Millisecond, nil, ""},
 		{"one is silent", bob, []string{own, own, own}, []string{text("marked 3000"), silent, text("marked 4000")}, 4001 * time.Millisecond, nil, ""},
 		{"one never had it", bob, []string{own, own, free}, []string{text("marked 3000"), silent, text("gone")}, 3001 * time.Millisecond, nil, ""},
-		{"somebody has removed the expiry", bob, []string{own, own, own}, []string{text("marked -1"), text("marked -1"), text("marked 5")}, 0, nil, ""},
+		{"somebody has removed the expiry", bob, []string{own, own, own}, []string{text("marked -1"), text("marked -1"), text("marked 5")}, -1, nil, ""},
+		{"somebody has removed the expiry, and one is silent", bob, []string{own, own, own}, []string{text("marked -1"), silent, text("marked 5")}, -1, nil, ""},
 		{"all end it", atOnce, []string{own, own, own}, []string{text("ended"), text("ended"), text("ended")}, 0, nil, ""},
 		{"a minority marks it", bob, []string{own, own, own}, []string{text("marked 3000"), silent, hangUp}, 0, nil, "1 of 3 servers have"},
 		{"a minority ends it", atOnce, []string{own, own, own}, []string{silent, text("ended"), hangUp}, 0, nil, "1 of 3 servers have"},
@@ -122,7 +123,7 @@ func TestInspectShowsABreak(t *testing.T) {
 	} {
 		cl := newCluster(t, 3, 100*time.Millisecond)
 		cl.answer("inspect", c.answers...)
-		s, err := cl.Driver.(driver.Inspector).Inspect(t.Context(), "a", 0)
+		s, err := cl.Driver.(driver.Inspector).Inspect(t.Context(), "a", locker.Look{})
 		if err != nil || s.Holder == nil || s.Holder.Owner != "own" || s.Holder.Token != 7 || s.Holder.Holder != "web" || len(s.Partial) > 0 {
 			t.Errorf("marked %s: Inspect = %+v, %v, want one holder", c.what, s, err)
 			continue

@@ -22,8 +22,8 @@ var inspectScript = redisconn.LoadScript(files, "inspect.lua")
 const inspectTries = 3
 
 // Inspect asks all servers at the same time.
-func (d *redlock) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
-	return d.inspect(ctx, lockKey(d.prefix, name, 0), waiters)
+func (d *redlock) Inspect(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
+	return d.inspect(ctx, lockKey(d.prefix, name, look.Slot), look.Waiters)
 }
 
 // inspect is Inspect by a lock's key.

@@ -127,7 +127,7 @@ func TestInspectWhileAMinorityIsSilent(t *testing.T) {
 	c := newCluster(t, 3, 50*time.Millisecond)
 	l := driver.New(c.Driver, driver.Config{})
 	look := func() (s locker.Status, errs [2]error, listed []locker.Status) {
-		s, errs[0] = locker.Inspect(t.Context(), l, "a", 0)
+		s, errs[0] = locker.Inspect(t.Context(), l, "a", locker.Look{})
 		for one, err := range locker.List(t.Context(), l, "", 0) {
 			if err != nil {
 				errs[1] = err

@@ -24,14 +24,14 @@ var _ driver.Breaker = (*zkDriver)(nil)
 // earlier one can come to exist, so to change this node is to change the holder's.
 func (d *zkDriver) Break(ctx context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
 	unanswered := false // perhaps a request that marks or deletes the node: its answer was lost with the connection
-	_, err := asking(ctx, d, func(s *session) (struct{}, error) {
+	within, err := asking(ctx, d, func(s *session) (time.Duration, error) {
 		dir := s.lockDir(d.chroot.dir(name, breach.Slot))
 		path, version, data, err := dir.holder(ctx, token)
 		if err != nil {
 			if unanswered && errors.Is(err, locker.ErrNotHolder) { // it was deleted, or its holder has seen the mark
 				err = nil
 			}
-			return struct{}{}, err
+			return 0, err
 		}
 		if breach.AtOnce {
 			err = zkconn.Ignore(s.conn.Delete(path), zk.ErrNoNode)
@@ -39,15 +39,18 @@ func (d *zkDriver) Break(ctx context.Context, name string, token locker.Token, b
 			err = dir.mark(ctx, path, version, data, token, breach)
 		}
 		unanswered = unanswered || zkconn.Broken(err)
-		return struct{}{}, err
+		if err != nil || breach.AtOnce {
+			return 0, err
+		}
+		return d.longestTTL(), nil
 	})
 	if errors.Is(err, zk.ErrNoAuth) {
 		err = fmt.Errorf("%w; %w", locker.ErrNoBreaker, explain(err))
 	}
-	if err != nil || breach.AtOnce {
+	if err != nil {
 		return locker.Effect{}, err
 	}
-	return locker.Effect{Within: d.longestTTL()}, nil
+	return locker.Effect{Within: within}, nil
 }
 
 // longestTTL is how long a lease may last: the servers tell nobody the timeout of another session.

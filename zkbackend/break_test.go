@@ -31,8 +31,8 @@ func TestBreakWhoseAnswerIsLost(t *testing.T) {
 				}
 				return serve
 			})
-			if _, err := locker.Break(t.Context(), operator, "a", lease.Token(), breach); err != nil || !asked {
-				t.Errorf("Break (at once: %v) = %v, want nil: the lock is free", c.atOnce, err)
+			if effect, err := locker.Break(t.Context(), operator, "a", lease.Token(), breach); effect != (locker.Effect{}) || err != nil || !asked {
+				t.Errorf("Break (at once: %v) = %+v, %v, want nil: the lock is free", c.atOnce, effect, err)
 			}
 			if _, err := locker.Break(t.Context(), operator, "a", lease.Token(), breach); !errors.Is(err, locker.ErrNotHolder) {
 				t.Errorf("Break (at once: %v) of a lease that is over = %v, want ErrNotHolder", c.atOnce, err)

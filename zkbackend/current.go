@@ -12,10 +12,10 @@ import (
 
 var _ driver.TokenReader = (*zkDriver)(nil)
 
-// CurrentToken looks for the first of the lock's nodes.
-func (d *zkDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
+// CurrentToken looks for the first of the nodes of the lock or the slot.
+func (d *zkDriver) CurrentToken(ctx context.Context, name string, slot int) (locker.Token, error) {
 	return asking(ctx, d, func(s *session) (locker.Token, error) {
-		return s.lockDir(d.chroot.dir(name, 0)).currentToken(ctx)
+		return s.lockDir(d.chroot.dir(name, slot)).currentToken(ctx)
 	})
 }
 

@@ -25,7 +25,7 @@ func TestCurrentWhileASessionOpens(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		_, err := locker.CurrentToken(ctx, l, "a")
+		_, err := locker.CurrentToken(ctx, l, "a", 0)
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 100*time.Millisecond {
 			t.Errorf("CurrentToken = %v after %v, want DeadlineExceeded after 100ms", err, took)
 		}
@@ -33,7 +33,7 @@ func TestCurrentWhileASessionOpens(t *testing.T) {
 		s.muted = false
 		s.mu.Unlock()
 		lease = acquire(t, l, "a")
-		if token, err := locker.CurrentToken(t.Context(), l, "a"); err != nil || token != lease.Token() {
+		if token, err := locker.CurrentToken(t.Context(), l, "a", 0); err != nil || token != lease.Token() {
 			t.Errorf("CurrentToken = %v, %v, want %v", token, err, lease.Token())
 		}
 		release(t, lease)
@@ -50,13 +50,13 @@ func TestCurrentWithoutAnAnswer(t *testing.T) {
 		s.muted = true
 		s.mu.Unlock()
 		s.sever()
-		if _, err := locker.CurrentToken(t.Context(), l, "a"); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		if _, err := locker.CurrentToken(t.Context(), l, "a", 0); err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("CurrentToken = %v, want an error that isn't the caller's deadline", err)
 		}
 		because := errors.New("because")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(100*time.Millisecond, func() { cancel(because) })
-		if _, err := locker.CurrentToken(ctx, l, "a"); !errors.Is(err, context.Canceled) || !errors.Is(err, because) {
+		if _, err := locker.CurrentToken(ctx, l, "a", 0); !errors.Is(err, context.Canceled) || !errors.Is(err, because) {
 			t.Errorf("CurrentToken of somebody who gave up = %v, want Canceled and the cause", err)
 		}
 		s.mu.Lock()
@@ -72,7 +72,7 @@ func TestCurrentGoesOn(t *testing.T) {
 		l, other := open(t, s), open(t, s)
 		lease := acquire(t, other, "a")
 		current := func(after string) {
-			if token, err := locker.CurrentToken(t.Context(), l, "a"); err != nil || token != lease.Token() {
+			if token, err := locker.CurrentToken(t.Context(), l, "a", 0); err != nil || token != lease.Token() {
 				t.Errorf("CurrentToken after %s = %v, %v, want %v", after, token, err, lease.Token())
 			}
 		}

@@ -24,15 +24,15 @@ const (
 	maxData     = 2048 // bytes of a node's data that are looked at; a label and a mark have fewer
 )
 
-// Inspect lists the lock's nodes, and looks at the first of them.
-func (d *zkDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+// Inspect lists the nodes of the lock or the slot, and looks at the first of them.
+func (d *zkDriver) Inspect(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
 	return asking(ctx, d, func(s *session) (locker.Status, error) {
-		dir := s.lockDir(d.chroot.dir(name, 0))
+		dir := s.lockDir(d.chroot.dir(name, look.Slot))
 		if err := dir.catchUp(ctx); err != nil {
 			// Without the node nobody holds the lock.
-			return locker.Status{Name: name, Key: dir.path}, zkconn.Ignore(err, zk.ErrNoNode)
+			return locker.Status{Name: name, Slot: look.Slot, Key: dir.path}, zkconn.Ignore(err, zk.ErrNoNode)
 		}
-		return dir.status(name, 0, waiters)
+		return dir.status(name, look.Slot, look.Waiters)
 	})
 }
 

@@ -33,7 +33,7 @@ func TestInspect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		l, other := open(t, s), open(t, s)
-		if got, err := locker.Inspect(t.Context(), l, "a/b", 1); err != nil || got.Holder != nil || got.Key != "/locker/a%2Fb" {
+		if got, err := locker.Inspect(t.Context(), l, "a/b", locker.Look{Waiters: 1}); err != nil || got.Holder != nil || got.Key != "/locker/a%2Fb" {
 			t.Errorf("Inspect of a lock that has no node = %+v, %v", got, err)
 		}
 		if got := listNames(t, l, ""); len(got) != 0 {
@@ -45,13 +45,13 @@ func TestInspect(t *testing.T) {
 			waiters = append(waiters, wait(t, open(t, s), "a/b"))
 			synctest.Wait()
 		}
-		got, err := locker.Inspect(t.Context(), other, "a/b", 2)
+		got, err := locker.Inspect(t.Context(), other, "a/b", locker.Look{Waiters: 2})
 		if err != nil || got.Holder == nil || got.Holder.Token != lease.Token() || got.Waiting != 3 || len(got.Waiters) != 2 {
 			t.Fatalf("Inspect = %+v, %v, want token %v and 2 of 3 waiters", got, err, lease.Token())
 		}
 		release(t, lease)
 		next := waiters[0].granted(t)
-		if now, err := locker.Inspect(t.Context(), other, "a/b", 0); err != nil || now.Holder.Owner != got.Waiters[0].Owner || now.Holder.Token != next.Token() {
+		if now, err := locker.Inspect(t.Context(), other, "a/b", locker.Look{}); err != nil || now.Holder.Owner != got.Waiters[0].Owner || now.Holder.Token != next.Token() {
 			t.Errorf("Inspect = %+v, %v, want the first waiter as the holder", now.Holder, err)
 		}
 	})
@@ -152,7 +152,7 @@ func TestInspectWhileNodesGo(t *testing.T) {
 				}
 				return serve
 			})
-			got, err := locker.Inspect(t.Context(), l, "a", 3)
+			got, err := locker.Inspect(t.Context(), l, "a", locker.Look{Waiters: 3})
 			if err != nil || got.Holder == nil || got.Holder.Owner != nodes[1][:32] || !gone {
 				t.Fatalf("Inspect = %+v, %v, want the second as the holder", got, err)
 			}
@@ -176,7 +176,7 @@ func TestLabelIsTheNodesData(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			release(t, acquire(t, l, "warm "+name))
 		}
-		got, err := locker.Inspect(t.Context(), open(t, s), "a", 1)
+		got, err := locker.Inspect(t.Context(), open(t, s), "a", locker.Look{Waiters: 1})
 		if err != nil || got.Holder == nil || len(got.Waiters) != 1 || got.Holder.Holder != "me, OPS-118" || got.Waiters[0].Holder != "you" {
 			t.Fatalf("Inspect = %+v with holder %+v, %v, want what they say of themselves", got, got.Holder, err)
 		}
@@ -193,7 +193,7 @@ func TestLabelIsTheNodesData(t *testing.T) {
 		release(t, silent)
 
 		s.sever() // all connect again, and keep their sessions
-		got, err = locker.Inspect(t.Context(), l, "a", 1)
+		got, err = locker.Inspect(t.Context(), l, "a", locker.Look{Waiters: 1})
 		if err != nil || got.Holder == nil || got.Holder.Holder != "me, OPS-118" || len(got.Waiters) != 1 || got.Waiters[0].Holder != "you" {
 			t.Errorf("after a reconnect Inspect = %+v with holder %+v, %v", got, got.Holder, err)
 		}
@@ -213,7 +213,7 @@ func TestInspectOfForeignData(t *testing.T) {
 			path := "/locker/a/" + s.tree.nodes["/locker/a"].children[0]
 			s.tree.nodes[path].data = data
 			s.mu.Unlock()
-			got, err := locker.Inspect(t.Context(), looker, "a", 1)
+			got, err := locker.Inspect(t.Context(), looker, "a", locker.Look{Waiters: 1})
 			if err != nil || got.Holder == nil {
 				t.Fatalf("Inspect = %+v, %v", got, err)
 			}
@@ -247,7 +247,7 @@ func TestInspectWithoutPermissionToRead(t *testing.T) {
 			}
 			return serve
 		})
-		got, err := locker.Inspect(t.Context(), looker, "a", 1)
+		got, err := locker.Inspect(t.Context(), looker, "a", locker.Look{Waiters: 1})
 		if err != nil || got.Holder == nil || got.Holder.Token != lease.Token() || got.Holder.Holder != "" {
 			t.Errorf("Inspect = %+v, %v, want the holder without a label", got.Holder, err)
 		}

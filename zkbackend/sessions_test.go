@@ -69,18 +69,18 @@ func TestLookingNeedsNoSessionOfItsOwn(t *testing.T) {
 		}
 		eventually(t, "the idle session is gone", func() bool { return s.sessionCount() == zkbackend.MaxSessions })
 		for range 20 { // so that several sessions are used
-			if got, err := locker.Inspect(t.Context(), l, "0", 0); err != nil || got.Holder == nil || got.Holder.Token != leases[0].Token() {
+			if got, err := locker.Inspect(t.Context(), l, "0", locker.Look{}); err != nil || got.Holder == nil || got.Holder.Token != leases[0].Token() {
 				t.Fatalf("Inspect = %+v, %v, want the holder", got, err)
 			}
 		}
-		if token, err := locker.CurrentToken(t.Context(), l, "1"); err != nil || token != leases[1].Token() {
+		if token, err := locker.CurrentToken(t.Context(), l, "1", 0); err != nil || token != leases[1].Token() {
 			t.Errorf("CurrentToken = %v, %v, want %v", token, err, leases[1].Token())
 		}
 		if names := listNames(t, l, ""); len(names) != len(leases) {
 			t.Errorf("List shows %q, want %d locks", names, len(leases))
 		}
-		if _, err := locker.Break(t.Context(), l, "2", leases[2].Token(), locker.Breach{By: "bob", AtOnce: true}); err != nil {
-			t.Errorf("Break = %v", err)
+		if effect, err := locker.Break(t.Context(), l, "2", leases[2].Token(), locker.Breach{By: "bob", AtOnce: true}); effect != (locker.Effect{}) || err != nil {
+			t.Errorf("Break = %+v, %v, want nil: the lock is free", effect, err)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func (l *vaultLock) Lock(stop <-chan struct{}) (<-chan struct{}, error) {
 func (l *vaultLock) Unlock() error { return l.lease.Release(context.Background()) }
 
 func (l *vaultLock) Value() (bool, string, error) {
-	s, err := locker.Inspect(context.Background(), l.vault.Locker, l.name, 0)
+	s, err := locker.Inspect(context.Background(), l.vault.Locker, l.name, locker.Look{})
 	if err != nil || s.Holder == nil {
 		return false, "", err
 	}

@@ -236,7 +236,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("TryLock(%q) = %v, %v, want true", name, ok, err)
 		}
 	}
-	status, err := locker.Inspect(t.Context(), l, strings.Repeat("a", 153), 0)
+	status, err := locker.Inspect(t.Context(), l, strings.Repeat("a", 153), locker.Look{})
 	if err != nil || status.Holder == nil {
 		t.Errorf("a name of 153 bytes isn't the lock's: %v, %v", status, err)
 	}

@@ -89,7 +89,7 @@ func newBreak() *cobra.Command {
 	flags.BoolVar(&o.now, "now", false, "pass the lock on at once: there may be two holders for a while")
 	flags.BoolVar(&o.withOthers, "with-others", false, "with --now: also if other leases end with this one")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "don't ask; requires --token")
-	flags.BoolVar(&o.wait, "wait", false, "wait until the lock has passed on")
+	flags.BoolVar(&o.wait, "wait", false, "wait until the lock has passed on; without a limit if the service knows no time")
 	mustComplete(cmd, "backend", nil)
 	return cmd
 }

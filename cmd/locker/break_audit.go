@@ -23,24 +23,30 @@ type auditLine struct {
 	Holder   string    `json:"holder,omitempty"`
 	By       string    `json:"by"`
 	Reason   string    `json:"reason"`
-	Mode     string    `json:"mode"` // "safe" or "now"
-	WithinMS int64     `json:"within_ms,omitempty"`
-	Others   int       `json:"others,omitempty"` // leases that have ended with it
-	Error    string    `json:"error,omitempty"`  // then the lease may be marked all the same, unless the error says that nothing has changed
+	Mode     string    `json:"mode"`                // "safe" or "now"
+	WithinMS *int64    `json:"within_ms,omitempty"` // 0: the lock is free for others now; -1: no time is known; left out with an error
+	Others   int       `json:"others,omitempty"`    // leases that have ended with it; with an error: that would end
+	Error    string    `json:"error,omitempty"`     // then the lease may be marked all the same, unless the error says that nothing has changed
 }
 
 // audit is the line of a break of v.
 func (v victim) audit(l locker.Locker, b locker.Breach, effect locker.Effect, failed error) auditLine {
 	line := auditLine{
 		Time: b.At, Action: "break", Backend: l.Guarantees().Backend, Name: v.name, Slot: v.slot, Token: v.token.String(), Holder: v.row.Holder.Label,
-		By: b.By, Reason: b.Reason, Mode: "safe", WithinMS: effect.Within.Milliseconds(), Others: effect.Others,
+		By: b.By, Reason: b.Reason, Mode: "safe", Others: effect.Others,
 	}
 	if b.AtOnce {
 		line.Mode = "now"
 	}
 	if failed != nil {
 		line.Error = printable(failed.Error())
+		return line
 	}
+	ms := effect.Within.Milliseconds()
+	if effect.Within < 0 { // which is less than a millisecond
+		ms = -1
+	}
+	line.WithinMS = &ms
 	return line
 }
 

@@ -28,7 +28,7 @@ func init() {
 // taken7 is a service on which a lease with the token 7 has each lock.
 type taken7 struct{ lonely }
 
-func (taken7) Inspect(_ context.Context, name string, _ int) (locker.Status, error) {
+func (taken7) Inspect(_ context.Context, name string, _ locker.Look) (locker.Status, error) {
 	return locker.Status{Name: name, Key: name, Holder: &locker.Party{Token: 7, Holder: "alice"}}, nil
 }
 

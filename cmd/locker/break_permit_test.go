@@ -77,11 +77,11 @@ func TestShowOfAPermitThatIsTakenAway(t *testing.T) {
 	if _, err := locker.Break(t.Context(), operator, "pool", permit.Token(), locker.Breach{By: "bob", Reason: "hangs", Slot: 1}); err != nil {
 		t.Fatal(err)
 	}
-	text, _, err := showPermits(t.Context(), operator, "pool", 0, false)
+	text, _, err := showPermits(t.Context(), operator, "pool", locker.Look{}, false)
 	if err != nil || !strings.Contains(text, "slot 1 is being taken away by bob at ") {
 		t.Errorf("show --permits: %q, %v", text, err)
 	}
-	text, _, err = showPermits(t.Context(), operator, "pool", 0, true)
+	text, _, err = showPermits(t.Context(), operator, "pool", locker.Look{}, true)
 	if err != nil || strings.Count(text, `"slot": 1`) != 2 {
 		t.Errorf("show --permits in JSON: %q, %v, want the slot of the permit and of the breach", text, err)
 	}
@@ -93,11 +93,11 @@ func TestShowOfALockThatIsTakenAway(t *testing.T) {
 		if _, err := locker.Break(t.Context(), operator, "deploy", lease.Token(), locker.Breach{By: "bob", Reason: "hangs"}); err != nil {
 			t.Fatal(err)
 		}
-		text, _, err := showLock(t.Context(), operator, "deploy", 0, false)
+		text, _, err := showLock(t.Context(), operator, "deploy", locker.Look{}, false)
 		if err != nil || !strings.Contains(text, "being taken away by bob at ") || !strings.Contains(text, ": hangs") {
 			t.Errorf("show: %q, %v", text, err)
 		}
-		text, _, err = showLock(t.Context(), operator, "deploy", 0, true)
+		text, _, err = showLock(t.Context(), operator, "deploy", locker.Look{}, true)
 		if err != nil || !strings.Contains(text, `"reason": "hangs"`) {
 			t.Errorf("show in JSON: %q, %v", text, err)
 		}

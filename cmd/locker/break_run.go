@@ -70,13 +70,17 @@ const (
 	passEvery = 200 * time.Millisecond // from one look to the next
 )
 
-// await waits until the lease with the token doesn't hold the lock any more.
+// await waits until the lease with the token doesn't hold the lock any more. Without a time that the service knows,
+// only a signal ends the wait.
 func (b *breaking) await(ctx context.Context, l locker.Locker, v victim, began time.Time, effect locker.Effect) error {
-	limited, cancel := context.WithTimeout(ctx, effect.Within+passLimit)
+	limited, cancel := context.WithCancel(ctx)
+	if effect.Within >= 0 {
+		limited, cancel = context.WithTimeout(ctx, effect.Within+passLimit)
+	}
 	defer cancel()
 	for {
 		asked := time.Now()
-		s, err := statusOf(limited, l, v.name, v.slot, 0)
+		s, err := locker.Inspect(limited, l, v.name, locker.Look{Slot: v.slot})
 		if err == nil && (s.Holder == nil || s.Holder.Token != v.token) {
 			text := "free after " + short(time.Since(began))
 			if s.Holder != nil {

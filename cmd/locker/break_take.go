@@ -21,7 +21,7 @@ type victim struct {
 
 // findVictim returns the lease with this token, if it holds the lock; 0 stands for the one that does.
 func findVictim(ctx context.Context, l locker.Locker, name string, slot int, token locker.Token) (victim, error) {
-	s, err := statusOf(ctx, l, name, slot, 0)
+	s, err := locker.Inspect(ctx, l, name, locker.Look{Slot: slot})
 	if err != nil {
 		return victim{}, breakFailure(err)
 	}
@@ -37,19 +37,6 @@ func findVictim(ctx context.Context, l locker.Locker, name string, slot int, tok
 		v.token = s.Holder.Token
 	}
 	return v, nil
-}
-
-// statusOf asks for the lock called name, or for a slot of it, which only a list shows.
-func statusOf(ctx context.Context, l locker.Locker, name string, slot, waiters int) (locker.Status, error) {
-	if slot == 0 {
-		return locker.Inspect(ctx, l, name, waiters)
-	}
-	for s, err := range locker.List(ctx, l, name, waiters) {
-		if err != nil || s.Name == name && s.Slot == slot {
-			return s, err
-		}
-	}
-	return locker.Status{Name: name, Slot: slot}, nil
 }
 
 // question says who has the lock and what will happen, and asks.
@@ -101,6 +88,8 @@ func taken(effect locker.Effect, atOnce bool) string {
 		return "taken away: the lock has passed on"
 	case effect.Within > 0:
 		return "marked: the lock is free for others in " + short(effect.Within) + " at the latest"
+	case effect.Within == 0:
+		return "taken away: the holder has released the lock already"
 	}
 	return "marked: the lock is free for others when its holder has released it"
 }

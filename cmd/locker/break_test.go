@@ -99,7 +99,7 @@ func TestBreakTellsTheHolderWhoAndWhy(t *testing.T) {
 		}
 		line := b.audit(t)
 		if line.Action != "break" || line.Backend != "mem" || line.Name != "deploy" || line.Token != lease.Token().String() || line.Holder != "alice" ||
-			!strings.HasPrefix(line.By, "bob@") || line.Reason != "hangs, OPS-119" || line.Mode != "safe" || line.WithinMS == 0 || line.Error != "" {
+			!strings.HasPrefix(line.By, "bob@") || line.Reason != "hangs, OPS-119" || line.Mode != "safe" || line.WithinMS == nil || *line.WithinMS <= 0 || line.Error != "" {
 			t.Errorf("audit %+v", line)
 		}
 	})
@@ -177,7 +177,7 @@ func TestBreakAtOnce(t *testing.T) {
 		if err := b.run(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
-		if line := b.audit(t); line.Mode != "now" || line.WithinMS != 0 {
+		if line := b.audit(t); line.Mode != "now" || line.WithinMS == nil || *line.WithinMS != 0 {
 			t.Errorf("audit %+v", line)
 		}
 		next, err := locker.TryAcquire(t.Context(), l, "deploy")

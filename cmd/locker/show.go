@@ -18,9 +18,9 @@ const showLong = `Shows who holds the lock NAME and who waits for it. Nothing ch
 
 What the service doesn't know is left out. "waiting ?" says that it doesn't know who waits.
 
---permits shows who has permits of NAME (see locker run --permits) and who waits for one, in place
-of the lock. For that it lists all locks whose names begin with NAME; "ls" lists them with all
-others.
+--slot shows one permit of NAME (see locker run --permits) in place of the lock. --permits shows all
+that are held, and who waits for one. For that it lists all locks whose names begin with NAME; "ls"
+lists them with all others.
 
 The exit code is 0. With --check it is 1 if nobody holds the lock, or a permit. The others:
 
@@ -30,7 +30,7 @@ The exit code is 0. With --check it is 1 if nobody holds the lock, or a permit. 
 var showFormats = []string{"text", "json"}
 
 func newShow() *cobra.Command {
-	backend, format, waiters, permits, check := "", showFormats[0], 10, false, false
+	backend, format, look, permits, check := "", showFormats[0], locker.Look{Waiters: 10}, false, false
 	cmd := &cobra.Command{
 		Use:               "show [flags] NAME",
 		Short:             "Show who holds a lock and who waits for it",
@@ -42,8 +42,13 @@ func newShow() *cobra.Command {
 			switch {
 			case !slices.Contains(showFormats, format):
 				return unknownFormat(format, strings.Join(showFormats, ", "))
-			case waiters < 0:
+			case look.Waiters < 0:
 				return errors.New("--waiters must not be negative")
+			case permits && look.Slot != 0:
+				return errors.New("--slot and --permits don't go together: --permits shows all slots")
+			}
+			if err := locker.ValidSlot(look.Slot); err != nil {
+				return lockFailure(err)
 			}
 			ctx := contextOf(cmd)
 			l, err := openInspector(ctx, backend, cmd.Flags().Changed("backend"))
@@ -55,7 +60,7 @@ func newShow() *cobra.Command {
 			if permits {
 				show = showPermits
 			}
-			text, held, err := show(ctx, l, args[0], waiters, format == "json")
+			text, held, err := show(ctx, l, args[0], look, format == "json")
 			if err != nil {
 				return lockFailure(err)
 			}
@@ -71,7 +76,8 @@ func newShow() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
 	flags.StringVar(&format, "format", format, strings.Join(showFormats, ", "))
-	flags.IntVar(&waiters, "waiters", waiters, "waiters to show")
+	flags.IntVar(&look.Waiters, "waiters", look.Waiters, "waiters to show")
+	flags.IntVar(&look.Slot, "slot", 0, "show the permit of NAME on slot `N` in place of the lock; -1: the line of those who wait for one")
 	flags.BoolVar(&permits, "permits", false, "show the permits of NAME in place of the lock")
 	flags.BoolVar(&check, "check", false, "exit code 1 if nobody holds the lock, or a permit")
 	mustComplete(cmd, "format", showFormats)
@@ -79,11 +85,11 @@ func newShow() *cobra.Command {
 	return cmd
 }
 
-// showLock describes the lock called name, and reports whether it is held.
+// showLock describes the lock called name, or a permit of that name, and reports whether it is held.
 func showLock(
-	ctx context.Context, l locker.Locker, name string, waiters int, json bool,
+	ctx context.Context, l locker.Locker, name string, look locker.Look, json bool,
 ) (text string, held bool, err error) {
-	s, err := locker.Inspect(ctx, l, name, waiters)
+	s, err := locker.Inspect(ctx, l, name, look)
 	if err != nil {
 		return "", false, err
 	}
@@ -94,13 +100,13 @@ func showLock(
 	return row.text(l.Guarantees().Backend), s.Holder != nil, nil
 }
 
-// showPermits describes the permits of a name, and reports whether one is held.
+// showPermits describes all permits of a name, and reports whether one is held.
 func showPermits(
-	ctx context.Context, l locker.Locker, name string, waiters int, json bool,
+	ctx context.Context, l locker.Locker, name string, look locker.Look, json bool,
 ) (text string, held bool, err error) {
 	var rows []statusRow
 	n, waiting := 0, 0
-	for s, err := range locker.List(ctx, l, name, waiters) {
+	for s, err := range locker.List(ctx, l, name, look.Waiters) {
 		if err != nil {
 			return "", false, err
 		}

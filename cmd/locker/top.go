@@ -127,8 +127,8 @@ func topOf(l locker.Locker, prefix string, every time.Duration, in io.Reader, ou
 			}
 			return rows, nil
 		},
-		Detail: func(ctx context.Context, name string) (string, error) {
-			s, err := locker.Inspect(ctx, l, name, topWaiters)
+		Detail: func(ctx context.Context, row top.Row) (string, error) {
+			s, err := locker.Inspect(ctx, l, row.Name, locker.Look{Slot: row.Slot, Waiters: topWaiters})
 			if err != nil {
 				return "", plainError(err)
 			}

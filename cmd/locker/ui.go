@@ -132,8 +132,8 @@ func (o *uiOptions) page(l locker.Locker, prefix, token string, audit *auditLog)
 	c := ui.Config{
 		Backend: l.Guarantees().Backend, Prefix: prefix, Every: o.every, Token: token, Hosts: o.hosts(),
 		List: func(ctx context.Context) ([]ui.Lock, error) { return uiLocks(ctx, l, prefix) },
-		Inspect: func(ctx context.Context, name string) (json.RawMessage, bool, error) {
-			return uiLock(ctx, l, prefix, name)
+		Inspect: func(ctx context.Context, name string, slot int) (json.RawMessage, bool, error) {
+			return uiLock(ctx, l, prefix, name, slot)
 		},
 	}
 	if o.allowBreak {
@@ -188,13 +188,13 @@ func uiLocks(ctx context.Context, l locker.Locker, prefix string) ([]ui.Lock, er
 // errNotShown is for a name that doesn't begin with PREFIX.
 var errNotShown = errors.New("this page shows no lock of that name")
 
-func uiLock(ctx context.Context, l locker.Locker, prefix, name string) (json.RawMessage, bool, error) {
+func uiLock(ctx context.Context, l locker.Locker, prefix, name string, slot int) (json.RawMessage, bool, error) {
 	if !strings.HasPrefix(name, prefix) {
 		return nil, false, errNotShown
 	}
-	s, err := locker.Inspect(ctx, l, name, uiWaiters)
+	s, err := locker.Inspect(ctx, l, name, locker.Look{Slot: slot, Waiters: uiWaiters})
 	if err != nil {
-		return nil, !errors.Is(err, locker.ErrName), err
+		return nil, !errors.Is(err, locker.ErrName) && !errors.Is(err, locker.ErrOption), err
 	}
 	text, _ := json.Marshal(rowOf(l.Guarantees().Backend, s, time.Now()))
 	return text, true, nil

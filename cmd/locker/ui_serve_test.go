@@ -73,7 +73,7 @@ func TestListenerThatFails(t *testing.T) {
 func TestPageOfAPrefix(t *testing.T) {
 	held(t, func(t *testing.T, _ *membackend.Server, l locker.Locker, _ locker.Lease) {
 		for prefix, want := range map[string]bool{"": true, "dep": true, "deploy": true, "invoices/": false} {
-			lock, ok, err := (&uiOptions{}).page(l, prefix, "", nil).Inspect(t.Context(), "deploy")
+			lock, ok, err := (&uiOptions{}).page(l, prefix, "", nil).Inspect(t.Context(), "deploy", 0)
 			if ok != want || (err == nil) != want || strings.Contains(string(lock), "alice") != want {
 				t.Errorf("the page of %q shows %s, %v, %v", prefix, lock, ok, err)
 			}

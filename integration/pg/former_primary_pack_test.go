@@ -44,7 +44,7 @@ func (s *Service) leavesFormerPrimary(t conformance.T, _ *conformance.Harness) {
 	seen := step.Acquire(t, l, name+"seen", locker.WithTTL(2*itest.ShortTTL)) // on a connection of its own
 	lease := waiter.Granted(t, itest.ShortWait)                               // it is held on the former primary, and free on the new one
 	later(t, max(held.Token(), own.Token()), lease.Token())
-	if status, err := locker.Inspect(t.Context(), l, stays.Name(), 0); err != nil || status.Holder != nil {
+	if status, err := locker.Inspect(t.Context(), l, stays.Name(), locker.Look{}); err != nil || status.Holder != nil {
 		t.Errorf("Inspect = %+v, %v: it asks the former primary", status, err)
 	}
 	if err := own.Err(); err != nil {

@@ -20,7 +20,7 @@ const labelTTL = 3 * time.Second // renewed within a second
 // holderOf is who holds a lock, as another Locker sees it.
 func holderOf(t *testing.T, looker locker.Locker, name string) locker.Party {
 	t.Helper()
-	s, err := locker.Inspect(t.Context(), looker, name, 5)
+	s, err := locker.Inspect(t.Context(), looker, name, locker.Look{Waiters: 5})
 	if err != nil || s.Holder == nil {
 		t.Fatalf("Inspect(%q) = %+v, %v, want a holder", name, s, err)
 	}
@@ -117,7 +117,7 @@ func TestPostgresLabelsMove(t *testing.T) {
 	waiter := step.StartAcquire(t, other, name, locker.WithTTL(labelTTL), locker.WithHolder("you"))
 	described(t, looker, lease, "me")
 	step.Eventually(t, itest.ShortWait, func() error {
-		s, err := locker.Inspect(t.Context(), looker, name, 5)
+		s, err := locker.Inspect(t.Context(), looker, name, locker.Look{Waiters: 5})
 		if err == nil && (len(s.Waiters) != 1 || s.Waiters[0].Holder != "you") {
 			err = fmt.Errorf("Inspect shows the waiters %+v, want you", s.Waiters)
 		}

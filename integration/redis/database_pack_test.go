@@ -44,10 +44,10 @@ func (s *Service) selected(t conformance.T, _ *conformance.Harness) {
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	if token, err := locker.CurrentToken(t.Context(), made, name); err != nil || token != lease.Token() {
+	if token, err := locker.CurrentToken(t.Context(), made, name, 0); err != nil || token != lease.Token() {
 		t.Errorf("CurrentToken = %v, %v, want %v", token, err, lease.Token())
 	}
-	if state, err := locker.Inspect(t.Context(), made, name, 0); err != nil || state.Holder == nil {
+	if state, err := locker.Inspect(t.Context(), made, name, locker.Look{}); err != nil || state.Holder == nil {
 		t.Errorf("Inspect = %+v, %v, want the holder", state, err)
 	}
 	listed := 0

@@ -23,7 +23,7 @@ func TestInspectOfForeignValues(t *testing.T) {
 		if err := admin.Set(t.Context(), key(name), value, itest.LongTTL).Err(); err != nil {
 			t.Fatal(err)
 		}
-		status, err := locker.Inspect(t.Context(), l, name, 1)
+		status, err := locker.Inspect(t.Context(), l, name, locker.Look{Waiters: 1})
 		if err != nil || status.Holder == nil {
 			t.Fatalf("Inspect of %.30q = %+v, %v, want a holder", value, status, err)
 		}
@@ -41,7 +41,7 @@ func TestInspectOfForeignValues(t *testing.T) {
 	if err := admin.Do(t.Context(), "zadd", key(name)+":queue", "1", long).Err(); err != nil {
 		t.Fatal(err)
 	}
-	status, err := locker.Inspect(t.Context(), l, name, 1)
+	status, err := locker.Inspect(t.Context(), l, name, locker.Look{Waiters: 1})
 	if err != nil || len(status.Waiters) != 1 || len(status.Waiters[0].Owner) > 300 {
 		t.Errorf("Inspect of a queue with a long entry = %d waiters, %v, want it cut", len(status.Waiters), err)
 	}
@@ -67,11 +67,11 @@ func TestLabelsOfSomebodyElse(t *testing.T) {
 		if err := admin.Set(t.Context(), key(name), value+text, itest.LongTTL).Err(); err != nil {
 			t.Fatal(err)
 		}
-		status, err := locker.Inspect(t.Context(), l, name, 1)
+		status, err := locker.Inspect(t.Context(), l, name, locker.Look{Waiters: 1})
 		if err != nil || status.Holder == nil || status.Holder.Token != lease.Token() || status.Holder.Holder != shown {
 			t.Errorf("Inspect of a lease with %.30q = %+v, %v, want its token, and %.30q", text, status.Holder, err, shown)
 		}
-		if token, err := locker.CurrentToken(t.Context(), l, name); err != nil || token != lease.Token() {
+		if token, err := locker.CurrentToken(t.Context(), l, name, 0); err != nil || token != lease.Token() {
 			t.Errorf("CurrentToken with %.30q = %v, %v, want %v", text, token, err, lease.Token())
 		}
 		if err := step.Renew(t, lease); err != nil {

@@ -80,7 +80,7 @@ func TestRedisPermissions(t *testing.T) {
 	step.Release(t, waiter.Granted(t, itest.ShortWait))
 
 	// What the docs say of looking.
-	if s, err := locker.Inspect(t.Context(), l, b.Name, 1); err != nil || s.Holder != nil {
+	if s, err := locker.Inspect(t.Context(), l, b.Name, locker.Look{Waiters: 1}); err != nil || s.Holder != nil {
 		t.Errorf("Inspect with the rights of a Locker = %+v, %v, want a free lock", s, err)
 	}
 	listed := func() error {

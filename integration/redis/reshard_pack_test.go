@@ -37,7 +37,7 @@ func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
 			if err := lease.Err(); err != nil {
 				t.Fatalf("%s: the lease of %q: %v, want nil", when, name, err)
 			}
-			if token, err := locker.CurrentToken(t.Context(), other, name); err != nil || token != lease.Token() {
+			if token, err := locker.CurrentToken(t.Context(), other, name, 0); err != nil || token != lease.Token() {
 				t.Errorf("%s: Current = %v, %v, want %v", when, token, err, lease.Token())
 			}
 		}

@@ -73,7 +73,7 @@ func (c *client) renew(ctx context.Context, locks []*lock, report func(int, driv
 }
 
 // CurrentToken is one request.
-func (d *refDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
+func (d *refDriver) CurrentToken(ctx context.Context, name string, _ int) (locker.Token, error) {
 	r, err := d.steps.call(d.client, ctx, maxLimit, request{verb: current, claims: []claim{{key: d.steps.currentKey(d.prefix, name)}}})
 	if err != nil {
 		return 0, err

@@ -9,7 +9,7 @@ import (
 // that waits says waiter; with "" nobody has to wait.
 func WantHolder(t conformance.T, looker locker.Locker, name, text, waiter string) {
 	t.Helper()
-	s, err := locker.Inspect(t.Context(), looker, name, 1)
+	s, err := locker.Inspect(t.Context(), looker, name, locker.Look{Waiters: 1})
 	switch {
 	case err != nil || s.Holder == nil || s.Holder.Holder != text:
 		t.Errorf("Inspect(%q) = %+v with the holder %+v, %v, want one that says %q", name, s, s.Holder, err, text)

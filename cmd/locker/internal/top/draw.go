@@ -114,8 +114,8 @@ func (v *view) table(room int) []string {
 func (v *view) one() []string {
 	detail := v.details[v.open.Key]
 	switch {
-	case v.open.Name == "" || v.open.Slot != 0:
-		detail = v.open.Title + "\n  the list shows all: it is a permit, or the service doesn't know its name"
+	case v.open.Name == "":
+		detail = v.open.Title + "\n  the list shows all: the service doesn't know its name"
 	case detail == "":
 		detail = v.open.Title
 	}

@@ -13,7 +13,7 @@ import (
 type Row struct {
 	Key     string // what distinguishes it from the others
 	Name    string // empty: the service doesn't know it
-	Slot    int    // of a permit; 0: it is the lock called Name
+	Slot    int    // of a permit, or the line; 0: it is the lock called Name
 	Title   string
 	Held    string
 	Waiting string
@@ -32,12 +32,12 @@ type Screen struct {
 	Out   io.Writer
 	Size  func() (width, height int)
 
-	// List returns all locks, and Detail all that is known of the lock called name, as lines. Question
-	// says who has the lock of a row and what Break will do, in lines, and asks. Break takes that lock
-	// away from the lease of the row, and from no other one, and says in words what it has done. All
-	// are called by one goroutine, one call after the other.
+	// List returns all locks, and Detail all that is known of the lock of a row that has a name, as
+	// lines. Question says who has the lock of a row and what Break will do, in lines, and asks. Break
+	// takes that lock away from the lease of the row, and from no other one, and says in words what it
+	// has done. All are called by one goroutine, one call after the other.
 	List     func(ctx context.Context) ([]Row, error)
-	Detail   func(ctx context.Context, name string) (string, error)
+	Detail   func(ctx context.Context, row Row) (string, error)
 	Question func(ctx context.Context, row Row, atOnce bool) (string, error)
 	Break    func(ctx context.Context, row Row, atOnce bool, reason string) (string, error)
 }
@@ -98,8 +98,8 @@ func (s Screen) look(ctx context.Context, c calls) {
 		began := time.Now()
 		f := found{of: row.Key}
 		f.rows, f.err = s.List(ctx)
-		if f.err == nil && row.Name != "" && row.Slot == 0 {
-			f.detail, f.err = s.Detail(ctx, row.Name)
+		if f.err == nil && row.Name != "" {
+			f.detail, f.err = s.Detail(ctx, row)
 		}
 		f.took = time.Since(began)
 		select {

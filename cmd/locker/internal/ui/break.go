@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"strconv"
 )
 
 // Request is to take a lock away from the lease with this token, and from no other one.
@@ -48,9 +47,9 @@ func (s *server) breaks() bool { return s.Breaker != nil && s.Token != "" }
 // question answers what the page asks its reader.
 func (s *server) question(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	slot, err := strconv.Atoi(query.Get("slot"))
+	slot, err := slotIn(query.Get("slot"))
 	if err != nil {
-		http.Error(w, "slot is invalid: want a number, and 0 for a lock", http.StatusBadRequest)
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	text, err := s.Breaker.Question(r.Context(), Request{

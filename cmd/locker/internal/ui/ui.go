@@ -4,7 +4,7 @@
 //	GET /events         server-sent events: "snapshot" with all locks, then a "change" for each look
 //	GET /api/info       the backend, and how the names of the locks begin
 //	GET /api/locks      all locks, as a JSON array
-//	GET /api/lock?name= one lock, with those who wait for it
+//	GET /api/lock?name= one lock, with those who wait for it; with &slot= a permit of that name
 //	GET /api/break?...  what taking a lock away will do, in words
 //	POST /api/break     takes a lock away from its holder
 //
@@ -13,9 +13,12 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -27,10 +30,10 @@ type Config struct {
 	Token   string        // a request for locks must have it as its bearer token; empty: none is needed
 	Hosts   []string      // the host names, without a port, that a request may be for; nil: any
 
-	// List returns all locks. Inspect returns one lock by its name; ok is false if there can't be one
-	// of that name. Both are called by several goroutines.
+	// List returns all locks. Inspect returns one lock by its name, or the permit on a slot of that
+	// name if slot isn't 0; ok is false if there can't be one. Both are called by several goroutines.
 	List    func(ctx context.Context) ([]Lock, error)
-	Inspect func(ctx context.Context, name string) (lock json.RawMessage, ok bool, err error)
+	Inspect func(ctx context.Context, name string, slot int) (lock json.RawMessage, ok bool, err error)
 
 	Breaker Breaker // takes locks away, for those who know Token; nil, or without a Token: nobody does
 }
@@ -87,7 +90,13 @@ func (s *server) locks(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) lock(w http.ResponseWriter, r *http.Request) {
-	lock, ok, err := s.Inspect(r.Context(), r.URL.Query().Get("name"))
+	query := r.URL.Query()
+	slot, err := slotIn(cmp.Or(query.Get("slot"), "0"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	lock, ok, err := s.Inspect(r.Context(), query.Get("name"), slot)
 	switch {
 	case err != nil && !ok:
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -96,6 +105,15 @@ func (s *server) lock(w http.ResponseWriter, r *http.Request) {
 	default:
 		writeJSON(w, lock)
 	}
+}
+
+// slotIn reads the slot of a request.
+func slotIn(text string) (int, error) {
+	slot, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, errors.New("slot is invalid: want a number, and 0 for a lock")
+	}
+	return slot, nil
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

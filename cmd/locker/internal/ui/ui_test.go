@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -22,12 +23,15 @@ const secret = "a token of the tests"
 // serve starts a page of s. The client has no connections left at the end.
 func serve(t *testing.T, s *service, change func(*Config)) *httptest.Server {
 	t.Helper()
-	c := Config{Backend: "fake", Prefix: "in/", Every: 10 * time.Millisecond, List: s.list, Inspect: func(_ context.Context, name string) (json.RawMessage, bool, error) {
+	c := Config{Backend: "fake", Prefix: "in/", Every: 10 * time.Millisecond, List: s.list, Inspect: func(_ context.Context, name string, slot int) (json.RawMessage, bool, error) {
 		switch name {
 		case "":
 			return nil, false, errors.New("invalid lock name: empty")
 		case "down":
 			return nil, true, errors.New("no answer")
+		}
+		if slot != 0 {
+			return json.RawMessage(fmt.Sprintf(`{"slot":%d}`, slot)), true, nil
 		}
 		return json.RawMessage(`{"name":"` + name + `"}`), true, nil
 	}}
@@ -87,6 +91,8 @@ func TestAnswers(t *testing.T) {
 		{"/api/info", 200, "application/json", `{"backend":"fake","prefix":"in/","breaks":false}`},
 		{"/api/locks", 200, "application/json", `[{"key":"a"}]`},
 		{"/api/lock?name=..%2F%7B%26", 200, "application/json", `{"name":"../{\u0026"}`},
+		{"/api/lock?name=a&slot=-1", 200, "application/json", `{"slot":-1}`},
+		{"/api/lock?name=a&slot=x", 400, "text/plain", "slot is invalid"},
 		{"/api/lock", 400, "text/plain", "empty"},
 		{"/api/lock?name=down", 502, "text/plain", "no answer"},
 	} {

@@ -120,9 +120,10 @@ async function look() {
   if (key === null) return;
   const known = locks.get(key) ?? { key, waiting: 0 };
   let lock = known;
-  if (known.name !== undefined && known.slot === undefined) { // a slot can't be asked about alone
+  if (known.name !== undefined) {
     try {
-      const answer = await fetch(`api/lock?name=${encodeURIComponent(known.name)}`, { headers: headers() });
+      const query = new URLSearchParams({ name: known.name, slot: known.slot ?? 0 });
+      const answer = await fetch(`api/lock?${query}`, { headers: headers() });
       if (answer.ok) lock = await answer.json();
     } catch {
       // the state of the connection is shown by the events
