@@ -16,10 +16,10 @@
 // holder in. The first holder believes in its lease until its next renewal. It takes longer where a
 // former master lives on with some of the clients, cut off from the replica that has taken its
 // place: both grant locks and renew them until the split is over, or until the former master
-// refuses writes (min-replicas-to-write; in a Cluster after cluster-node-timeout). The same holds
-// for products with several active masters. So without fencing these locks are for efficiency
-// ([locker.Efficiency]). If the token is checked where the data lives, no stale write gets in as
-// long as tokens rise.
+// refuses writes (min-replicas-to-write, which Redis applies to scripts from 7.0 on; in a Cluster
+// after cluster-node-timeout). The same holds for products with several active masters. So without
+// fencing these locks are for efficiency ([locker.Efficiency]). If the token is checked where the
+// data lives, no stale write gets in as long as tokens rise.
 //
 // # Waiting
 //
