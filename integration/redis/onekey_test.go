@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -143,5 +144,45 @@ func TestRedisForeignQueue(t *testing.T) {
 			t.Errorf("%s has become a string, and the lock is held after its release", suffix)
 		}
 		b.Admin.Del(t.Context(), k, other)
+	}
+}
+
+// What is not of the type of a queue keeps no free lock from those who ask, and a holder learns of a loss
+// and of a mark.
+func TestRedisForeignQueueOfAFreeLock(t *testing.T) {
+	b := NewBench(t)
+	b.listen("one")
+	for _, c := range []struct {
+		foreign string
+		queued  bool // somebody waits before
+	}{{":queue", false}, {":waiters", false}, {":queue", true}, {":waiters", true}} {
+		t.Run(fmt.Sprint(c.foreign, " of somebody who waits: ", c.queued), func(t *testing.T) {
+			k := key(b.Name)
+			holder, waiter, next := b.acquisition("one"), b.acquisition("one"), b.acquisition("one")
+			token := want(t, holder.acquire(), isGranted)
+			if c.queued {
+				want(t, waiter.acquire(), isQueued)
+			}
+			b.Admin.Del(t.Context(), k+c.foreign)
+			b.set(c.foreign, "x", 0)
+
+			want(t, holder.take("break", token, "", "bob"), isRefused)
+			holder.wantBreach("renew", holder.renew(), isBroken, "bob")
+			b.Admin.Del(t.Context(), k, k+":tomb:"+holder.owner)
+			want(t, holder.renew(), isGone)
+			for range 2 {
+				want(t, next.acquire(), isGranted)
+				want(t, next.renew(), isGranted)
+				want(t, holder.askNoWait(), isRefused)
+				want(t, next.acquire(), isGranted) // again
+				next.release()
+			}
+			want(t, next.askNoWait(), isGranted)
+			next.release()
+			if got := b.Admin.Get(t.Context(), k+c.foreign).Val(); got != "x" {
+				t.Errorf("%s has become %q", c.foreign, got)
+			}
+			b.Admin.Del(t.Context(), k+":queue", k+":waiters")
+		})
 	}
 }
