@@ -76,6 +76,36 @@ func TestRedisOneKeyScripts(t *testing.T) {
 	}
 }
 
+// Whatever comes later, a tombstone lasts as long as the request that has made it says. A Locker that
+// releases what was granted to an acquisition that is over doesn't know its TTL.
+func TestRedisTombstoneIsNotShortened(t *testing.T) {
+	b := NewBench(t)
+	for _, c := range []struct {
+		first, then string
+		late        string
+	}{{"release", "release", ""}, {"release", "release", "late"}, {"tombstone_one", "tombstone_one", ""}, {"release", "break", ""}} {
+		a := b.acquisition("")
+		const long = 2 * itest.LongTTL
+		a.ttl = long
+		want(t, a.call(c.first, "", c.late), isGone)
+		a.ttl = itest.LongTTL
+		if c.then == "break" { // of a ghost
+			b.set("", a.owner+" 7", itest.LongTTL)
+			want(t, a.take("break", 7, "now", "bob"), isGranted)
+		} else {
+			want(t, a.call(c.then, "", c.late), isGone)
+		}
+		if left := b.left(":tomb:" + a.owner); left < long-itest.ShortWait || left > long {
+			t.Errorf("after %s with %v and %s with %v the tombstone is kept for %v", c.first, long, c.then, a.ttl, left)
+		}
+		a.ttl = 2 * long
+		want(t, a.call(c.first, "", c.late), isGone)
+		if left := b.left(":tomb:" + a.owner); left < 2*long-itest.ShortWait || left > 2*long {
+			t.Errorf("after %s with %v the tombstone is kept for %v", c.first, a.ttl, left)
+		}
+	}
+}
+
 // The last token is kept for an hour longer than the lease. It is renewed every 50 s, and with each
 // renewal that is rarer.
 func TestRedisOneKeyKeepsTheLastToken(t *testing.T) {
