@@ -46,7 +46,7 @@ func (d *redisDriver) Break(
 		r.script = breakOneScript
 		if breach.AtOnce { // first, so that nothing can arrive in between
 			tomb := request{script: tombstoneOneScript, key: r.key, owner: r.owner, ttl: r.ttl}
-			if a := d.router.ask(ctx, tomb); a.err != nil {
+			if a := d.router.ask(ctx, tomb); a.err != nil && !tomb.script.hasNoRoom(a.err) {
 				return locker.Effect{}, noBreaker(permissionsFor(d.prefix).Explain(a.err))
 			}
 		}
