@@ -154,8 +154,8 @@ func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
 // New makes a Locker that uses a client of the caller's. The caller closes the client after the
 // Locker. New checks whether the servers fit (see the package comment), for up to 10 s. A
 // [redis.Ring], which moves keys to other servers when one fails, and a [redis.AutoPipeliner] are
-// refused with an error that matches [errors.ErrUnsupported], and a nil client with one that matches
-// [locker.ErrOption].
+// refused with an error that matches [errors.ErrUnsupported], also if a client embeds one. A nil
+// client is refused with an error that matches [locker.ErrOption].
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
@@ -163,14 +163,19 @@ func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (loc
 		return nil, kit.OpenError(backend, err)
 	}
 	switch client.(type) {
-	case *redis.Ring:
+	case interface{ SetAddrs(addrs map[string]string) }: // a Ring, or what has one in it
 		return nil, kit.OpenError(backend, fmt.Errorf("%w: a redis.Ring moves locks to other servers when one fails", errors.ErrUnsupported))
-	case *redis.AutoPipeliner:
+	case autoPipeliner:
 		return nil, kit.OpenError(backend,
 			fmt.Errorf("%w: a redis.AutoPipeliner delays requests; give the client that it was made from", errors.ErrUnsupported))
 	}
 	l, err := newLocker(ctx, redisconn.NewConn(client, messageTimeout), configFor(client, opts), nil)
 	return l, kit.OpenError(backend, err)
+}
+
+// autoPipeliner is a [redis.AutoPipeliner], or what has one in it.
+type autoPipeliner interface {
+	Submit(ctx context.Context, cmd redis.Cmder) redis.AutoFuture
 }
 
 func newLocker(ctx context.Context, conn *redisconn.Conn, c config, done func() error) (locker.Locker, error) {

@@ -58,7 +58,9 @@ func (l *lock) remove(ctx context.Context, granted bool, remains remains) (err e
 // hasNoRoom reports whether err says that the memory of a server of a Cluster has no room for a
 // tombstone. The removal that follows needs no room. Without a tombstone a late copy of the request may
 // take the lock again, for one TTL.
-func (s *script) hasNoRoom(err error) bool { return s == tombstoneOneScript && redisconn.Says(err, "OOM") }
+func (s *script) hasNoRoom(err error) bool {
+	return s == tombstoneOneScript && redisconn.Says(err, "OOM")
+}
 
 func (l *lock) isRemoving() bool {
 	l.mu.Lock()
