@@ -142,15 +142,25 @@ func (c *Conn) Send(ctx context.Context, cmds ...redis.Cmder) error {
 		end, _ := ctx.Deadline()
 		return c.pool.send(ctx, end, cmds)
 	}
-	return c.Call(ctx, func() {
-		if len(cmds) == 1 && c.Cluster == nil {
-			_ = c.Client.Process(ctx, cmds[0])
-			return
-		}
-		pipe := c.Client.Pipeline()
-		_ = pipe.BatchProcess(ctx, cmds...)
-		_, _ = pipe.Exec(ctx)
-	})
+	return c.Call(ctx, func() { c.process(ctx, cmds) })
+}
+
+// SendAside is Send for callers that must not wait longer than ctx: see CallAside.
+func (c *Conn) SendAside(ctx context.Context, cmds ...redis.Cmder) error {
+	if c.pool != nil {
+		return c.Send(ctx, cmds...)
+	}
+	return c.CallAside(ctx, func() { c.process(ctx, cmds) })
+}
+
+func (c *Conn) process(ctx context.Context, cmds []redis.Cmder) {
+	if len(cmds) == 1 && c.Cluster == nil {
+		_ = c.Client.Process(ctx, cmds[0])
+		return
+	}
+	pipe := c.Client.Pipeline()
+	_ = pipe.BatchProcess(ctx, cmds...)
+	_, _ = pipe.Exec(ctx)
 }
 
 // SendUntil is Send with a deadline in addition to ctx's. Where ObeysContext is true, it
