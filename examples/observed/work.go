@@ -33,7 +33,7 @@ func work(ctx context.Context, l locker.Locker, workers int, log *slog.Logger) {
 		})
 	}
 	all.Go(func() {
-		err := leader.Run(ctx, l, "clerk", keepOrder, leader.Observe(otellocker.Leader("clerk"))) //nolint:contextcheck // metrics have no context
+		err := leader.Run(ctx, l, "clerk", keepOrder, leader.WithObserver(otellocker.Leader("clerk"))) //nolint:contextcheck // metrics have no context
 		log.Info("no clerk any more", "reason", err)
 	})
 	all.Wait()
