@@ -130,7 +130,7 @@ func ExampleAcquireInOrder() {
 func Example_reentrant() {
 	l := middleware.Reentrant(membackend.New())
 	defer l.Close()
-	ctx := middleware.WithOwner(context.Background())
+	ctx := middleware.WithTask(context.Background())
 
 	save := func(ctx context.Context) error {
 		return locker.Do(ctx, l, "document", func(_ context.Context, lease locker.Lease) error {

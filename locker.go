@@ -170,32 +170,44 @@ type Token int64
 
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 
-// As finds what a backend offers for its leases beyond [Lease], such as a comparison for the caller's own
-// transaction. It looks at the lease itself and then through the decorators around it, by their method
-// Unwrap() any.
+// As finds what a backend offers for its leases beyond [Lease], such as a comparison for the caller's
+// own transaction. It looks at the lease itself and then through the decorators around it, by their
+// method Unwrap() Lease or Unwrap() any. A decorator of leases needs one of them: without it, [Slot]
+// doesn't know a permit, and package fence claims for the permit's name in place of its slot.
 func As[T any](lease Lease) (T, bool) {
-	for v := any(lease); v != nil; {
+	for v := any(lease); v != nil; v = below(v) {
 		if t, ok := v.(T); ok {
 			return t, true
 		}
-		u, ok := v.(interface{ Unwrap() any })
-		if !ok {
-			break
-		}
-		v = u.Unwrap()
 	}
 	var zero T
 	return zero, false
+}
+
+// below is what a decorator is around; nil: nothing, or it doesn't say.
+func below(v any) any {
+	switch u := v.(type) {
+	case interface{ Unwrap() Lease }:
+		return u.Unwrap()
+	case interface{ Unwrap() any }:
+		return u.Unwrap()
+	}
+	return nil
 }
 
 // AsLocker finds what a backend offers beyond [Locker], such as the methods of its own type, in what [Open]
 // returned. It looks at the locker itself and then through the decorators around it, by their method
 // Unwrap() Locker.
 //
-// A decorator that only observes, for logs or metrics, has that method. A decorator that changes what names or
-// tokens mean must not have it: [TokenBase], and the prefix of package middleware. Below a prefix, the
-// backend's own methods would lock another name than the program's other calls. Below a token base they would
-// give out tokens without the base, which are smaller than those that the storage has seen.
+// A decorator that only observes, for logs or metrics, has that method. A decorator that changes what
+// names or tokens mean must not have it: [TokenBase], and the prefix of package middleware. Below a
+// prefix, the backend's own methods would lock another name than the program's other calls. Below a
+// token base they would give out tokens without the base, which are smaller than what the storage has
+// seen.
+//
+// A decorator that changes names has the methods of [Observable] itself, if it passes them on, and the
+// method Observed() Locker. That returns the locker below, in which locks have the names of the events.
+// Package otellocker looks for it, to ask who holds a lock.
 func AsLocker[T any](l Locker) (T, bool) {
 	for l != nil {
 		if t, ok := l.(T); ok {

@@ -17,8 +17,9 @@ import (
 // A decorator that adds options must not write into its caller's slice: slices.Clip(opts) before append makes a copy.
 type Option func(*Request)
 
-// Request is the sum of the options of one acquisition. Users write options; lockers and decorators read a
-// Request through [Resolve].
+// Request is the sum of the options of one acquisition. Users write options; lockers and decorators
+// read a Request through [Resolve]. Requests can be compared with ==, as package middleware does to
+// find options that it doesn't know. So no field will be a slice, a map or a function.
 type Request struct {
 	Name      string
 	TTL       time.Duration // zero: the locker's default

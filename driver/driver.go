@@ -98,6 +98,17 @@
 // Driver.Close is called once, and no call begins after it. When the time for closing is up, calls
 // may still be under way: then Close makes them return. The engine calls no method of a driver
 // while it holds a mutex of its own.
+//
+// # What a driver may have in addition
+//
+// A Driver may be an [Inspector], a [Breaker] and a [TokenReader], and a Lock an [Extender]. The engine
+// finds out at run time. A method with other parameters or results compiles, and then the Locker
+// can't do what it is for. So let the compiler look:
+//
+//	var _ driver.Inspector = (*myDriver)(nil)
+//	var _ driver.Breaker = (*myDriver)(nil)
+//	var _ driver.TokenReader = (*myDriver)(nil)
+//	var _ driver.Extender = (*myLock)(nil)
 package driver
 
 import (

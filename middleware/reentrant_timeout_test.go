@@ -19,7 +19,7 @@ func linkedTask(t *testing.T, run func(t *testing.T, ctx context.Context, l lock
 		s, link := membackend.NewServer(), membackend.NewLink()
 		l := middleware.Reentrant(membackend.New(membackend.WithServer(s), membackend.WithLink(link)))
 		defer l.Close()
-		run(t, middleware.WithOwner(t.Context()), l, s, link)
+		run(t, middleware.WithTask(t.Context()), l, s, link)
 	})
 }
 

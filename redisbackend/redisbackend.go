@@ -55,7 +55,7 @@
 //	username, password   for the servers that the Sentinels name
 //	cluster          true: a Cluster
 //	pool_size        connections at most for requests, to each server: 10 for each CPU
-//	allow_eviction   true: see WithEviction
+//	allow_eviction   true: see AllowEviction
 //	ca_file          authorities for the server's certificate, PEM: the system's
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name      expected in the server's certificate: the host
@@ -65,7 +65,7 @@
 //
 // That the server answers, has a version that is supported, is not a replica, executes the scripts,
 // and permits this user what they do: an error names what is missing. That its maxmemory-policy is
-// noeviction, because any other policy drops locks when memory is full ([WithEviction] accepts
+// noeviction, because any other policy drops locks when memory is full ([AllowEviction] accepts
 // that). All of it takes about ten requests.
 //
 // # Clients
@@ -147,9 +147,9 @@ func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = pref
 // rounded up to milliseconds, and refused below 10 ms.
 func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
-// WithEviction accepts a server that may drop locks when its memory is full (a maxmemory-policy
+// AllowEviction accepts a server that may drop locks when its memory is full (a maxmemory-policy
 // other than noeviction), and a server whose policy can't be read because INFO is not permitted.
-func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
+func AllowEviction() Option { return func(c *config) { c.allowEviction = true } }
 
 // New makes a Locker that uses a client of the caller's. The caller closes the client after the
 // Locker. New checks whether the servers fit (see the package comment), for up to 10 s. A

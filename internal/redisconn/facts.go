@@ -103,7 +103,7 @@ func (f Facts) CheckRole() error {
 
 // CheckEviction refuses a server that may drop a key before the key expires.
 func (f Facts) CheckEviction() error {
-	const accept = "or accept it with WithEviction (in a URL: allow_eviction=true)"
+	const accept = "or accept it with AllowEviction (in a URL: allow_eviction=true)"
 	switch f.Policy {
 	case "noeviction":
 		return nil
