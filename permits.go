@@ -16,17 +16,17 @@ const (
 // AcquirePermit acquires one permit of a name. At most limit callers have one at the same time, in
 // all processes: limit is how many permits there are, and not how many this call wants.
 //
-// A permit is an exclusive lease on a slot of the name, from 1 to limit, which [Slot] returns. So all
-// that is promised of a lease is promised of a permit: a TTL, renewal, a loss that is noticed, and a
-// token that rises from one holder of the slot to the next. The options are the same as for Acquire,
-// without [WithMinHold].
+// A permit is an exclusive lease on a slot of the name, from 1 to limit, which [Slot] returns. So
+// all that is promised of a lease is promised of a permit: a TTL, renewal, a loss that is noticed,
+// and a token that rises from one holder of the slot to the next. The options are the same as for
+// Acquire, without [WithMinHold].
 //
 // What belongs to a slot can be fenced: a tape drive, a shard, a licence, the number of a worker.
 // The resource is then the name with the slot, such as "worker/3". A cap on concurrent calls, which
 // belongs to no slot, can't be fenced.
 //
-// Each call says the limit for itself. Nothing is stored, so the limit may change from one version of
-// a program to the next: with two limits at the same time there are never more permits than the
+// Each call says the limit for itself. Nothing is stored, so the limit may change from one version
+// of a program to the next: with two limits at the same time there are never more permits than the
 // larger one, and a call with the smaller one gets slots up to that. All wait in one line: a call
 // with a smaller limit at its head holds up all behind it, even if a slot above its limit is free.
 // limit must be from 1 to [MaxPermits], and [WithMinHold] is refused; otherwise the error matches
@@ -59,16 +59,16 @@ func AcquirePermit(ctx context.Context, l Locker, name string, limit int, opts .
 	return p.acquire(ctx)
 }
 
-// TryAcquirePermit is AcquirePermit with the option [NoWait]. It acquires one permit, of which at most
-// limit callers have one: it asks for each slot once, up to eight at a time, until one is free. If all
-// are held, the error matches [ErrHeld]. A slot may be held for the moment by another such call that
-// got two and gives one back.
+// TryAcquirePermit acquires one permit of a name, as AcquirePermit with the option [NoWait]: it asks
+// for each slot from 1 to limit once, up to eight at a time, until one is free. If all are held, the
+// error matches [ErrHeld]. A slot may be held for the moment by another such call that got two and
+// gives one back.
 func TryAcquirePermit(ctx context.Context, l Locker, name string, limit int, opts ...Option) (Lease, error) {
 	return AcquirePermit(ctx, l, name, limit, append(opts[:len(opts):len(opts)], NoWait())...)
 }
 
-// DoPermit is [Do] with one permit in place of the lock. So at most limit callers are in fn at the same
-// time, in all processes: see [AcquirePermit].
+// DoPermit is [Do] with one permit of a name in place of the lock. At most limit callers have one at
+// the same time: see [AcquirePermit].
 func DoPermit(
 	ctx context.Context, l Locker, name string, limit int, fn func(context.Context, Lease) error,
 	opts ...Option,
@@ -142,8 +142,9 @@ func newPermits(l Locker, name string, limit int, opts []Option) (*permits, erro
 
 func onSlot(slot int) Option { return func(r *Request) { r.Slot = slot } }
 
-// acquire asks for two slots, and then waits in the line. If this process already waits for a permit of this
-// name with the same limit, or a larger one, it only waits in the line, unless it may have all the slots itself.
+// acquire asks for two slots, and then waits in the line. If this process already waits for a permit
+// of this name with the same limit, or a larger one, it only waits in the line, unless it may have all
+// the slots itself.
 func (p *permits) acquire(ctx context.Context) (Lease, error) {
 	hint := hintOf(p.name)
 	if !hint.isBehindOthers(p.limit) || hasPermit(ctx) {
