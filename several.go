@@ -47,12 +47,12 @@ type Item struct {
 //
 // These errors come before anything is sent:
 //
-//   - [ErrName]: a name is given twice, and the call would wait for itself;
-//   - [ErrOption]: there is no want;
+//   - [ErrName]: a name is invalid, or it is given twice: the call would wait for itself;
+//   - [ErrOption]: there is no want, or an option is invalid;
 //   - [ErrOption]: [WithoutRenewal], [WithMaxHold] or [WithMinHold] for any lock: the time would
 //     count while other locks are waited for;
-//   - [ErrOption]: [NoWait] among a want's own options. It can't hold for one lock alone: while the
-//     call waits for an earlier lock it doesn't hold that one, and somebody else may take it. As an
+//   - [ErrOption]: [NoWait] among a want's own options. It can't hold for one lock alone: a call
+//     that waits for a lock holds none that comes after it, and somebody else may take that. As an
 //     option of the call it holds for all locks, and the call is [TryAcquireAll].
 func AcquireAll(ctx context.Context, l Locker, wants []Want, opts ...Option) (*LeaseSet, error) {
 	items := make([]Item, len(wants))
