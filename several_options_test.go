@@ -109,13 +109,14 @@ func TestNoWaitOfSeveralLocks(t *testing.T) {
 		}
 		for what, call := range severalCalls {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			before := s.Requests()
 			err := call(ctx, l, locker.Wants("a", "b"), locker.NoWait())
 			wantErr(t, what, err, "a", locker.ErrHeld)
-			if ctx.Err() != nil {
-				t.Errorf("%s with NoWait has waited: %v", what, err)
+			if n := s.Requests() - before; n != 3 || ctx.Err() != nil {
+				t.Errorf("%s with NoWait = %v, with %d requests, want one for each lock, and a release of one", what, err, n)
 			}
 			cancel()
-			before := s.Requests()
+			before = s.Requests()
 			err = call(t.Context(), l, []locker.Want{{Name: "a"}, {Name: "b", Opts: []locker.Option{locker.NoWait()}}})
 			wantErr(t, what, err, "b", locker.ErrOption)
 			if n := s.Requests() - before; n != 0 {
