@@ -67,11 +67,11 @@ func heldError(held, err error) error {
 
 // shuffled returns all slots: the one that this process had last, and the others at random.
 func (p *permits) shuffled() []int {
-	slots := rand.Perm(p.n)
+	slots := rand.Perm(p.limit)
 	for i := range slots {
 		slots[i]++
 	}
-	if last := int(hintOf(p.name).last.Swap(0)); last > 0 && last <= p.n {
+	if last := int(hintOf(p.name).last.Swap(0)); last > 0 && last <= p.limit {
 		for i, slot := range slots {
 			if slot == last {
 				slots[0], slots[i] = slots[i], slots[0]

@@ -118,7 +118,7 @@ func TestReentrantDo(t *testing.T) {
 func TestReentrantAcquireAll(t *testing.T) {
 	task(t, func(t *testing.T, ctx context.Context, l locker.Locker, _ *membackend.Server) {
 		outer := acquire(t, ctx, l)
-		leases, err := locker.AcquireAll(ctx, l, locker.Names("a", "job", "z")...)
+		leases, err := locker.AcquireAll(ctx, l, locker.Wants("a", "job", "z"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -110,10 +110,6 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 	if err != nil {
 		return g, false, err
 	}
-	if c.isOfOldEpoch() {
-		c.giveUp(errOldEpoch)
-		return g, true, errOldEpoch
-	}
 	if err := l.removeFromShared(ctx); err != nil { // what an earlier try may have left on a connection that broke
 		return g, false, err
 	}
