@@ -117,7 +117,10 @@ func (d *etcdDriver) measure(ctx context.Context) error {
 	}
 	d.revokeOrphan(shortest.ID)
 	if shortest.TTL > ttls.Min {
-		d.guarantees.Expiry.Slack = elections * (shortest.TTL * 2 / 3)
+		election := shortest.TTL * 2 / 3
+		d.guarantees.Expiry.Slack = elections * election
+		d.promiseLess(fmt.Sprintf("the cluster's election timeout is up to %v, because it grants no TTL shorter than %v",
+			election.Round(100*time.Millisecond), shortest.TTL))
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func (c config) check() error {
 // Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer
 // members, or with the addresses of a minority alone, none may fail ([locker.ToleranceNone]). The
 // field Because says so then. The slack is for the default election timeout of
-// 1 s; if the cluster has a longer one, the Locker's own Guarantees have more. It covers a leader
+// 1 s; if the cluster has a longer one, the Locker's own Guarantees have more, and say so. It covers a leader
 // that fails at the same time as the holder. A leader that is elected later gives the dead holder's
 // lock the whole TTL again: see [locker.Expiry].
 func Guarantees() locker.Guarantees {

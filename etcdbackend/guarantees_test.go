@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -74,6 +75,31 @@ func TestToleranceOfWhatIsNamed(t *testing.T) {
 		}
 		if g.Tolerance != c.want || (g.Because == "") != (c.because == "") || !strings.Contains(g.Because, c.because) {
 			t.Errorf("%q of %d voting members: %v because %q, want %v because %q", c.named, c.voters, g.Tolerance, g.Because, c.want, c.because)
+		}
+	}
+}
+
+// A long election timeout keeps a dead holder's lock for longer, and Because says so.
+func TestSlackOfLongElections(t *testing.T) {
+	for _, c := range []struct {
+		least int64 // TTL that is granted, in seconds
+		slack time.Duration
+	}{
+		{0, etcdbackend.Guarantees().Expiry.Slack},
+		{2, etcdbackend.Guarantees().Expiry.Slack},
+		{3, 14 * time.Second}, // elections of 2 s
+		{15, 70 * time.Second},
+	} {
+		var s cluster
+		s.list = &members{of: &s, voters: 1}
+		s.ttlOf = func(asked int64) int64 { return max(asked, c.least) }
+		g, err := etcdbackend.Found(t.Context(), s.start(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raised := c.slack > etcdbackend.Guarantees().Expiry.Slack
+		if g.Expiry.Slack != c.slack || strings.Contains(g.Because, "election timeout") != raised || !strings.Contains(g.Because, "less than three") {
+			t.Errorf("no TTL below %d s: slack %v because %q, want %v and both reasons", c.least, g.Expiry.Slack, g.Because, c.slack)
 		}
 	}
 }
