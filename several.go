@@ -93,7 +93,9 @@ func AcquireInOrder(ctx context.Context, items []Item, opts ...Option) (*LeaseSe
 // returned or panicked.
 //
 // The error is AcquireAll's when there were no leases. Otherwise it is fn's, joined with the error
-// of [LeaseSet.Release].
+// of [LeaseSet.Release]. When fn has returned nil, an error matches [ErrLost], [ErrUnconfirmed] or
+// both, as one of the leases may be lost, and the removal of another lock not confirmed. Only an
+// error that doesn't match ErrLost says that fn's work is valid.
 func DoAll(
 	ctx context.Context, l Locker, wants []Want, fn func(context.Context, *LeaseSet) error,
 	opts ...Option,

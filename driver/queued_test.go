@@ -212,7 +212,7 @@ func TestAcquireMayAnswerHeldAgain(t *testing.T) {
 				return driver.Grant{}, driver.ErrQueued
 			case 2, 3: // its place is lost, and it polls when it would be renewed
 				time.Sleep(ttl/3 - ttl/10 - time.Millisecond)
-				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
+				return driver.Grant{}, &driver.HeldError{AskWithin: time.Second}
 			}
 			time.Sleep(ttl / 3)
 			return grant(l), nil

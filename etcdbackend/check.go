@@ -127,7 +127,7 @@ func (d *etcdDriver) measure(ctx context.Context) error {
 
 // hint adds to err that only one side may speak TLS, if that can be the reason.
 func hint(err error) error {
-	if errors.Is(err, kit.ErrNoAnswer) || etcdconn.Code(err) == codes.Unavailable {
+	if errors.Is(err, locker.ErrNoAnswer) || etcdconn.Code(err) == codes.Unavailable {
 		return fmt.Errorf("%w; a cluster with TLS needs etcds://, one without TLS etcd://", err)
 	}
 	return err

@@ -44,10 +44,10 @@ var ErrStop = errors.New("leader: stop")
 // goes on after a rest, see [WithRest]. When lead panics, the term ends, the lock is given back, and
 // the panic goes on.
 //
-// Errors of the service are waited out with growing pauses, see [WithBackoff]. Run returns ctx's error when ctx
-// ends, or an error that no wait can change: it matches [locker.ErrName], [locker.ErrOption],
-// [errors.ErrUnsupported], [locker.ErrHeldByCaller] or [locker.ErrClosed]. A TTL for which the locker has no
-// session left is waited out as well. Bad arguments are found before anything is sent.
+// Errors of the service, and [locker.ErrTooManyTTLs], are waited out with growing pauses, see [WithBackoff]. Run
+// returns ctx's error when ctx ends, or an error that no wait can change: it matches [locker.ErrName],
+// [locker.ErrOption], [errors.ErrUnsupported], [locker.ErrHeldByCaller] or [locker.ErrClosed]. Bad arguments are
+// found before anything is sent.
 //
 // Run returns when lead has returned and the lock was given back, or after about 5 seconds if the service
 // doesn't confirm that; the removal goes on in the background, as after [locker.Lease.Release].
@@ -138,8 +138,8 @@ func (c *campaign) acquisitionFailed(err error) {
 
 // isPermanent reports whether no wait can change an error of Acquire.
 func isPermanent(err error) bool {
-	class := locker.Outcome(err)
-	return class == "invalid" || class == "closed"
+	class := locker.OutcomeOf(err)
+	return class == locker.OutcomeInvalid || class == locker.OutcomeClosed
 }
 
 // backOff waits for pause ± half of it, or until ctx ends, and returns the next pause.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/internal/verdict"
 	"github.com/fencedlock/locker/leader"
 	"github.com/fencedlock/locker/membackend"
 )
@@ -215,7 +214,7 @@ func TestServiceDown(t *testing.T) {
 	})
 }
 
-// A refusal that passes, as of one TTL more than the locker has sessions for, doesn't end a candidacy.
+// A TTL for which the locker has no session left doesn't end a candidacy.
 func TestRefusalThatPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		terms := make(chan leader.Term, 1)
@@ -233,7 +232,7 @@ type busyOnce struct {
 func (b *busyOnce) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
 	if !b.asked {
 		b.asked = true
-		return nil, &verdict.Outcome{Class: "error", Err: locker.ErrOption}
+		return nil, &locker.Error{Op: "acquire", Name: name, Err: locker.ErrTooManyTTLs}
 	}
 	return b.Locker.Acquire(ctx, name, opts...)
 }

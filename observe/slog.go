@@ -59,7 +59,7 @@ func (s *logger) levelOf(e locker.Event) slog.Level {
 	case locker.EventRenewalFailed, locker.EventRemoving, locker.EventRequeued:
 		return slog.LevelWarn
 	case locker.EventRefused:
-		if locker.Outcome(e.Cause) == "error" || isSlow(e.Took, s.waitedFor) {
+		if locker.OutcomeOf(e.Cause) == locker.OutcomeError || isSlow(e.Took, s.waitedFor) {
 			return slog.LevelWarn
 		}
 	case locker.EventGranted:
@@ -110,7 +110,7 @@ func attributes(e locker.Event) []slog.Attr {
 	add(e.Left != 0, slog.Duration("left", e.Left))
 	add(e.Ahead != 0, slog.Int("ahead", e.Ahead))
 	add(e.Tries != 0, slog.Int("tries", e.Tries))
-	add(e.Kind == locker.EventRefused, slog.String("outcome", locker.Outcome(e.Cause)))
+	add(e.Kind == locker.EventRefused, slog.String("outcome", locker.OutcomeOf(e.Cause)))
 	add(e.Kind == locker.EventLost, slog.String("loss", locker.LossOf(e.Cause)))
 	if e.Cause != nil {
 		add(true, slog.String("cause", e.Cause.Error()))

@@ -164,7 +164,7 @@ func (l *lock) held(ctx context.Context) error {
 	}
 	c, ok := l.d.waiterFor(ctx, l.pool)
 	if !ok {
-		return &driver.HeldError{RetryAfter: time.Second} // the engine has its own shorter pauses
+		return &driver.HeldError{} // it polls, with the pauses of the engine
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -225,7 +225,7 @@ func TestClusterWaiterOutlastsMove(t *testing.T) {
 	}
 	f.answers(tryAgain)
 	var held *driver.HeldError
-	if _, err := waiter.Acquire(t.Context()); !errors.As(err, &held) || held.RetryAfter <= 0 {
+	if _, err := waiter.Acquire(t.Context()); !errors.As(err, &held) || held.AskWithin <= 0 {
 		t.Errorf("Acquire of one that waits, in a slot on the move = %v, want HeldError with a time", err)
 	}
 	if n := len(f.called()); n > 4 {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn/redistest"
 	"github.com/fencedlock/locker/redisbackend"
 )
@@ -43,14 +42,14 @@ func TestCallsReturnInTime(t *testing.T) {
 			if took := time.Since(begin); took > ttl+slack {
 				t.Errorf("Acquire returned after %v, and nothing is left of the lease after %v", took, ttl)
 			}
-			if !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
+			if !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Acquire = %v, want ErrNoAnswer", err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			begin = time.Now()
 			d.Renew(ctx, []driver.Lock{l}, func(_ int, _ driver.Instant, err error) {
-				if !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, locker.ErrLost) {
+				if !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, locker.ErrLost) {
 					t.Errorf("Renew reports %v, want ErrNoAnswer", err)
 				}
 			})
@@ -124,7 +123,7 @@ func returnsWhenItsCallerLeaves(t *testing.T, d driver.Driver, what string, arri
 	cancel()
 	cancelled := time.Now()
 	err := <-done
-	if took := time.Since(cancelled); !errors.Is(err, kit.ErrNoAnswer) || took > redisbackend.MessageTimeout/2 {
+	if took := time.Since(cancelled); !errors.Is(err, locker.ErrNoAnswer) || took > redisbackend.MessageTimeout/2 {
 		t.Errorf("%s = %v after %v, want that no answer has come, at once", what, err, took)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
@@ -174,7 +173,7 @@ func TestQuestionsReturnWhenTheirCallersLeave(t *testing.T) {
 		cancel()
 		cancelled := time.Now()
 		err := <-done
-		if took := time.Since(cancelled); !errors.Is(err, kit.ErrNoAnswer) || took > time.Second {
+		if took := time.Since(cancelled); !errors.Is(err, locker.ErrNoAnswer) || took > time.Second {
 			t.Errorf("%s = %v after %v, want that no answer has come, at once", what, err, took)
 		}
 	}

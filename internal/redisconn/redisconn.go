@@ -33,6 +33,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -118,7 +119,7 @@ func (c *Conn) Call(ctx context.Context, call func()) error {
 // have to connect and to greet the server first, and takes the client's timeouts once more for each step.
 func (c *Conn) CallAside(ctx context.Context, call func()) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
+		return fmt.Errorf("%w: %w", locker.ErrNoAnswer, kit.ErrNotSent)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -129,7 +130,7 @@ func (c *Conn) CallAside(ctx context.Context, call func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return kit.ErrNoAnswer
+		return locker.ErrNoAnswer
 	case <-c.closing:
 		return kit.ErrClosing
 	}
