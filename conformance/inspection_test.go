@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"net/url"
@@ -117,6 +118,7 @@ func inspectionSabotages() []sabotage {
 		{bug: "tokens without their base", harness: mem(baseless), named: "J70", others: "J64 J64.1 J65 J74.1 P1 P10"},
 		{bug: "a look ignores its context", harness: mem(unending), named: "J71", others: "J71.1"},
 		{bug: "a look times out as its caller", harness: mem(impatientLook), named: "J71.1"},
+		{bug: "a look times out with any error", harness: mem(wordlessLook), named: "J71.1"},
 	}
 }
 
@@ -238,6 +240,21 @@ func impatientLook() func(locker.Locker) locker.Locker {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			return locker.Inspect(ctx, l, name, look)
+		}}
+	}
+}
+
+// wordlessLook doesn't say that a look has ended by a time limit.
+func wordlessLook() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker {
+		return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, look locker.Look) (locker.Status, error) {
+			began := time.Now()
+			s, err := locker.Inspect(ctx, l, name, look)
+			if errors.Is(err, locker.ErrNoAnswer) && ctx.Err() == nil {
+				time.Sleep(time.Until(began.Add(5 * time.Second)))
+				err = &locker.Error{Op: "inspect", Name: name, Err: errors.New("i/o timeout")}
+			}
+			return s, err
 		}}
 	}
 }
