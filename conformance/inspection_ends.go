@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
@@ -24,6 +25,28 @@ var looks = map[string]func(ctx context.Context, l locker.Locker, name string, w
 		}
 		return nil
 	},
+}
+
+// questions are looks, and what else is asked about one lock: the current token, and a break by a
+// token that is another lease's.
+func questions(
+	t T, h *Harness, l locker.Locker, name string, token locker.Token,
+) map[string]func(ctx context.Context, l locker.Locker, name string, waiters int) error {
+	t.Helper()
+	all := maps.Clone(looks)
+	if _, err := locker.CurrentToken(t.Context(), l, name); !errors.Is(err, errors.ErrUnsupported) {
+		all["CurrentToken"] = func(ctx context.Context, l locker.Locker, name string, _ int) error {
+			_, err := locker.CurrentToken(ctx, l, name)
+			return err
+		}
+	}
+	if locker.BreakRenewal.Check(h.guarantees) == nil {
+		all["Break"] = func(ctx context.Context, l locker.Locker, name string, _ int) error {
+			_, err := locker.Break(ctx, l, name, token, someBreach(false))
+			return err
+		}
+	}
+	return all
 }
 
 func inspectionEnds(t T, h *Harness) {
@@ -84,9 +107,11 @@ func refusedLooks(t T, h *Harness, looker locker.Locker, name string) {
 
 func inspectionOfSilence(t T, h *Harness) {
 	looker, name := h.OpenLocker(t), step.LockName(t)
+	token := step.WantFree(t, h.OpenLocker(t), step.LockName(t))
 	wantUnheld(t, looker, name, "before the silence") // and connects
+	calls := questions(t, h, looker, name, token)
 	resume := h.PauseService(t)
-	for what, call := range looks {
+	for what, call := range calls {
 		err := lookFor(t, h, looker, name, what, call)
 		if !errors.Is(err, context.DeadlineExceeded) { // it may have joined an attempt to connect that has failed
 			err = lookFor(t, h, looker, name, what, call)
@@ -96,7 +121,8 @@ func inspectionOfSilence(t T, h *Harness) {
 			t.Errorf("%s of a silent service = %v, want its context's error", what, err)
 		}
 		before := time.Now()
-		if err := call(t.Context(), looker, name, 1); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		err = step.MustReturn(t, step.Limit, what, func() error { return call(t.Context(), looker, name, 1) })
+		if err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s of a silent service = %v, want an error that isn't the caller's", what, err)
 		}
 		if took := time.Since(before); took > 6*time.Second+h.Slack {
