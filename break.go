@@ -62,8 +62,9 @@ type Effect struct {
 // renewal of the lease (postgres). Until then the error says that the service doesn't know the
 // token yet.
 //
-// ctx covers the call, which also ends after 5 seconds. Only the errors named here say that nothing
-// has changed. After any other error, Break may be called again with the same token:
+// ctx covers the call, which also ends after 5 seconds; then the error matches [ErrNoAnswer], and no
+// error of a context. Only the errors named here say that nothing has changed. After any other
+// error, Break may be called again with the same token:
 //
 //   - [ErrNotHolder]: the lease with this token doesn't hold the lock, perhaps because an earlier
 //     call has ended it, whose answer was lost;

@@ -19,9 +19,9 @@ type TokenReader interface {
 // The answer was true at some moment during the call, and may be old when it arrives. So where there is a storage, a
 // check there (package fence) is better. The idea comes from the sequencers in Google's Chubby (Burrows, 2006).
 //
-// ctx covers the call, which also ends after 5 seconds. Nothing changes on the service. A backend whose service doesn't
-// know the tokens returns [ErrNoTokenReader]; a bad name matches [ErrName], a closed locker [ErrClosed], and any other
-// error is ctx's or the service's. The error is an [*Error].
+// ctx covers the call, which also ends after 5 seconds; then the error matches [ErrNoAnswer], and no error of a context.
+// Nothing changes on the service. A backend whose service doesn't know the tokens returns [ErrNoTokenReader]; a bad name
+// matches [ErrName], a closed locker [ErrClosed], and any other error is ctx's or the service's. The error is an [*Error].
 func CurrentToken(ctx context.Context, l Locker, name string) (Token, error) {
 	r, ok := AsLocker[TokenReader](l)
 	if !ok {

@@ -18,13 +18,17 @@ func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lea
 // its context ends. Functions below fn find the lease with [LeaseFrom]. The options are the same as for Acquire.
 //
 // When there was no lease, Do returns the error of Acquire. Otherwise it returns fn's error joined
-// with Release's. If the lease was lost while fn ran, another holder may have had the lock during
-// the last steps of fn. So the error matches [ErrLost] then, even if fn returned nil. If fn's error
-// already wraps Release's error, as [context.Cause] of fn's context does, that error appears once.
+// with Release's. If fn's error already wraps Release's error, as [context.Cause] of fn's context
+// does, that error appears once. When fn has returned nil, an error of Do matches one of these, and
+// never both:
 //
-// An [*Error] whose Op is "release" and that doesn't match ErrLost says that fn's work is valid,
-// and only the removal of the lock is unconfirmed; the removal goes on in the background. The lock
-// is released when fn panics, too.
+//   - [ErrLost]: the lease was lost while fn ran. Another holder may have had the lock during the
+//     last steps of fn.
+//   - [ErrUnconfirmed]: the lease was held until fn returned, so fn's work is valid. Only the removal
+//     of the lock isn't confirmed. It goes on in the background.
+//
+// That doesn't hold if the program itself ends the lease before, by Release in fn or by Close. The
+// lock is released when fn panics, too.
 func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lease) error, opts ...Option) error {
 	return do(ctx, fn, func() (Lease, error) { return l.Acquire(ctx, name, opts...) })
 }

@@ -85,7 +85,7 @@ func TestDoReturnsTheErrorOfFn(t *testing.T) {
 		if err := locker.Do(t.Context(), l, "name", func(context.Context, locker.Lease) error { return io.EOF }); err != io.EOF { //nolint:errorlint // as it is
 			t.Errorf("Do = %#v, want io.EOF itself", err)
 		}
-		err := locker.DoAll(t.Context(), l, locker.Names("a", "b", "c"), func(context.Context, *locker.LeaseSet) error { return io.EOF })
+		err := locker.DoAll(t.Context(), l, locker.Wants("a", "b", "c"), func(context.Context, *locker.LeaseSet) error { return io.EOF })
 		if err != io.EOF { //nolint:errorlint // the same
 			t.Errorf("DoAll = %#v, want io.EOF itself", err)
 		}

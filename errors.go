@@ -2,7 +2,6 @@ package locker
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -17,8 +16,8 @@ var (
 
 	// ErrHeldByCaller says that the caller itself has the lock: the context of this call comes from the
 	// lease's own ([WithLease]), so a wait could never succeed. It is a mistake of the program, because locks
-	// are not reentrant. It matches [ErrHeld].
-	ErrHeldByCaller = fmt.Errorf("%w by the caller itself, and locks are not reentrant", ErrHeld)
+	// are not reentrant. So it doesn't match [ErrHeld].
+	ErrHeldByCaller = errors.New("lock is held by the caller itself, and locks are not reentrant")
 
 	// ErrLost says that a lease ended before its holder released it: it expired, or the service said so.
 	// Another holder may have the lock by now.
@@ -26,6 +25,15 @@ var (
 
 	// ErrReleased says that a lease was ended by its holder, through Release or Close.
 	ErrReleased = errors.New("lease is released")
+
+	// ErrUnconfirmed says that the service hasn't confirmed the removal of a lock. After a Release the removal
+	// goes on in the background. After a Close it doesn't, and the lock ends with its TTL, if it has one.
+	ErrUnconfirmed = errors.New("removal is not confirmed")
+
+	// ErrNoAnswer says that the service didn't answer in time. A request may still be executed there. If the
+	// time was the caller's, the error also matches the error of its context. If it was a time limit of this
+	// package or of the backend, the error matches neither [context.DeadlineExceeded] nor [context.Canceled].
+	ErrNoAnswer = errors.New("no answer in time")
 
 	// ErrClosed says that the locker was closed.
 	ErrClosed = errors.New("locker is closed")
@@ -35,10 +43,13 @@ var (
 
 	// ErrOption says that what the caller asks for is invalid, or more than the service can give: the value
 	// of an option, a URL or one of its parameters, a TTL out of the service's bounds, a server of a kind that
-	// the backend doesn't take, one session more than the locker may have. The text says which. The same call
-	// would fail again. With a session too many, try again after leases with another TTL have ended; [Outcome] of
-	// that error is "error", and not "invalid".
+	// the backend doesn't take. The text says which. The same call would fail again.
 	ErrOption = errors.New("invalid option")
+
+	// ErrTooManyTTLs says that the locker has no session left for another TTL, because leases with other TTLs
+	// use all of them. On etcd, ZooKeeper and Postgres each TTL in use needs a session of its own, and a locker has
+	// only a few. The text names the TTLs in use. The same call may succeed after some leases have ended.
+	ErrTooManyTTLs = errors.New("too many different TTLs are in use")
 
 	// ErrGuarantee says that a locker doesn't promise what was required of it. The text names the guarantee.
 	ErrGuarantee = errors.New("guarantee is missing")
@@ -51,7 +62,7 @@ var (
 // why. It never contains a URL or a password, and its text is one line.
 //
 // Op is "open", "prefix", "acquire", "renew", "release", "read token", "inspect", "list", "break", "observe" or
-// "close", or "lease" in the Err of a lease that has ended.
+// "close", or "lease" in the Err of a lease that has ended. Later versions may add words, so a switch needs a default.
 type Error struct {
 	Op      string // what was tried: see above
 	Backend string // "redis", "etcd", …

@@ -31,7 +31,7 @@ type Event struct {
 	Cause     error         // Refused, Requeued, RenewalFailed, Lost, Removing: why; Closed: what Close returns
 }
 
-// EventKind is a set of kinds of events. An [Event] has one.
+// EventKind is a set of kinds of events. An [Event] has one. Later versions may add kinds, so a switch needs a default.
 type EventKind uint32
 
 // The kinds. A call of Acquire has EventWaiting at most once, and then EventGranted or EventRefused. A lease has any
@@ -41,7 +41,7 @@ type EventKind uint32
 const (
 	EventWaiting       EventKind = 1 << iota // the service says that the lock is held, or earlier calls of this Locker wait
 	EventGranted                             // Acquire returns a lease
-	EventRefused                             // Acquire returns an error; Outcome(Cause) is its class. Stats says which calls have no event
+	EventRefused                             // Acquire returns an error; OutcomeOf(Cause) is its class. Stats says which calls have no event
 	EventRequeued                            // the acquisition was lost before its grant, or the grant was too old; the wait goes on with a new one
 	EventAbandoned                           // the lock was granted after the caller had given up, or Close had begun; EventRefused comes just before or after
 	EventRenewed                             // the service has confirmed the lease, in the background or by the holder's Renew

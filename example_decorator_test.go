@@ -67,7 +67,8 @@ func ExampleAsLocker() {
 // traced is a lease that a decorator has wrapped, with a method of its own.
 type traced struct{ locker.Lease }
 
-func (t traced) Unwrap() any { return t.Lease }
+// Unwrap lets As and Slot find what the lease below offers.
+func (t traced) Unwrap() locker.Lease { return t.Lease }
 
 // Trace is what this lease offers beyond Lease.
 func (t traced) Trace() string { return "trace of " + t.Name() }

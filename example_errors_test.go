@@ -33,18 +33,18 @@ func ExampleError() {
 	// locker: acquire "invoices/42" on mem: connection refused
 }
 
-// Outcome makes one of few words of the error of Acquire, for the label of a metric.
-func ExampleOutcome() {
+// OutcomeOf makes one of few words of the error of Acquire, for the label of a metric.
+func ExampleOutcomeOf() {
 	ctx := context.Background()
 	l := membackend.New()
 	defer l.Close()
 
 	lease, err := l.Acquire(ctx, "invoices/42")
-	fmt.Println(locker.Outcome(err))
+	fmt.Println(locker.OutcomeOf(err))
 	_, err = locker.TryAcquire(ctx, l, "invoices/42")
-	fmt.Println(locker.Outcome(err))
+	fmt.Println(locker.OutcomeOf(err))
 	_, err = l.Acquire(ctx, "")
-	fmt.Println(locker.Outcome(err))
+	fmt.Println(locker.OutcomeOf(err))
 	if err := lease.Release(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func ExampleDoAll() {
 	var accounts fence.Memory // checks the token of each account with each write
 
 	transfer := func(from, to string, amount int) error {
-		return locker.DoAll(ctx, l, locker.Names(from, to), func(_ context.Context, leases *locker.LeaseSet) error {
+		return locker.DoAll(ctx, l, locker.Wants(from, to), func(_ context.Context, leases *locker.LeaseSet) error {
 			for account, change := range map[string]int{from: -amount, to: amount} {
 				err := accounts.Do(account, leases.Lease(account).Token(), func() error {
 					balance[account] += change
@@ -115,7 +115,7 @@ func ExampleAcquireInOrder() {
 	defer recent.Close()
 
 	want := locker.Want{Name: "invoices"}
-	leases, err := locker.AcquireInOrder(ctx, locker.Item{Locker: old, Want: want}, locker.Item{Locker: recent, Want: want})
+	leases, err := locker.AcquireInOrder(ctx, []locker.Item{{Locker: old, Want: want}, {Locker: recent, Want: want}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func ExampleAcquireInOrder() {
 func Example_reentrant() {
 	l := middleware.Reentrant(membackend.New())
 	defer l.Close()
-	ctx := middleware.WithOwner(context.Background())
+	ctx := middleware.WithTask(context.Background())
 
 	save := func(ctx context.Context) error {
 		return locker.Do(ctx, l, "document", func(_ context.Context, lease locker.Lease) error {

@@ -52,9 +52,10 @@ type Party struct {
 // just expired, the call doesn't hand the lock on: until the service does that, the lock is free,
 // and has waiters. Nothing changes on the service.
 //
-// ctx covers the call, which also ends after 5 seconds. A backend that can't tell, or whose service can't, returns
-// [ErrNoInspector]; [Guarantees.Inspection] says so before. A bad name matches [ErrName], a negative number of waiters
-// [ErrOption], a closed locker [ErrClosed], and any other error is ctx's or the service's. The error is an [*Error].
+// ctx covers the call, which also ends after 5 seconds; then the error matches [ErrNoAnswer], and no error of a context.
+// A backend that can't tell, or whose service can't, returns [ErrNoInspector]; [Guarantees.Inspection] says so before.
+// A bad name matches [ErrName], a negative number of waiters [ErrOption], a closed locker [ErrClosed], and any other
+// error is ctx's or the service's. The error is an [*Error].
 func Inspect(ctx context.Context, l Locker, name string, waiters int) (Status, error) {
 	i, ok := AsLocker[Inspector](l)
 	if !ok {

@@ -66,8 +66,9 @@ func (s *LeaseSet) Deadline() time.Time {
 }
 
 // Release releases all the leases at the same time, also those after one that was lost. Its error
-// joins theirs in the order of the wants: nil when each removal is confirmed. What [Lease] says of
-// Release holds for each: it works with a ctx that is over, and may be repeated.
+// joins theirs in the order of the wants: nil when each removal is confirmed. It matches [ErrLost] if
+// one of the leases was lost, and [ErrUnconfirmed] if one removal isn't confirmed. What [Lease] says
+// of Release holds for each: it works with a ctx that is over, and may be repeated.
 func (s *LeaseSet) Release(ctx context.Context) error { return join(s.release(ctx)...) }
 
 // release returns the errors of Release, or nil, in the order of the wants. A panic of one is repeated when all

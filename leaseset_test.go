@@ -22,7 +22,7 @@ func TestLeaseSetEndsWithTheFirstLoss(t *testing.T) {
 				if _, err := l.Acquire(ctx, "a"); !errors.Is(err, locker.ErrHeldByCaller) {
 					t.Errorf("Acquire of a lock that is held = %v, want ErrHeldByCaller", err)
 				}
-				if _, err := locker.AcquireAll(ctx, l, locker.Names("a", "c")...); !errors.Is(err, locker.ErrHeldByCaller) {
+				if _, err := locker.AcquireAll(ctx, l, locker.Wants("a", "c")); !errors.Is(err, locker.ErrHeldByCaller) {
 					t.Errorf("AcquireAll of a lock that is held = %v, want ErrHeldByCaller", err)
 				}
 				select {
@@ -52,7 +52,7 @@ func TestDoAllReleasesAfterAPanic(t *testing.T) {
 		l := openMem(t, s)
 		func() {
 			defer func() { _ = recover() }()
-			_ = locker.DoAll(t.Context(), l, locker.Names("a", "b"), func(context.Context, *locker.LeaseSet) error { panic("fn") })
+			_ = locker.DoAll(t.Context(), l, locker.Wants("a", "b"), func(context.Context, *locker.LeaseSet) error { panic("fn") })
 		}()
 		wantAllFree(t, s, "a", "b")
 	})
@@ -61,7 +61,7 @@ func TestDoAllReleasesAfterAPanic(t *testing.T) {
 // A panic comes on the caller's goroutine, where it can be recovered.
 func TestLeaseSetReleaseWithoutContext(t *testing.T) {
 	bubble(t, func(t *testing.T, s *membackend.Server) {
-		set, err := locker.AcquireAll(t.Context(), openMem(t, s), locker.Names("a", "b")...)
+		set, err := locker.AcquireAll(t.Context(), openMem(t, s), locker.Wants("a", "b"))
 		if err != nil {
 			t.Fatal(err)
 		}

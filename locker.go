@@ -73,8 +73,8 @@
 //
 // When Acquire fails, its error says which of three things happened. [ErrHeld]: another holder has the lock.
 // A context's error: the caller gave up; a wait that timed out matches [ErrHeld] and
-// [context.DeadlineExceeded], and one whose service never answered does not match ErrHeld. Any other error:
-// the service failed. In all three cases the lock is not yours. What the attempt may have left on the service
+// [context.DeadlineExceeded], and one whose service never answered matches [ErrNoAnswer] in place of ErrHeld.
+// Any other error: the service failed. In all three cases the lock is not yours. What the attempt may have left on the service
 // is removed in the background, with retries, until the service has confirmed it.
 //
 // # What is the same everywhere, and what is not
@@ -108,7 +108,12 @@ type Locker interface {
 	// anything is sent. What only the service can judge, such as a TTL out of its bounds, fails at the first
 	// request, and matches ErrOption as well. [ErrHeld] says that another holder has the lock, [ErrClosed] that
 	// the locker was closed. If the caller gave up, the error matches ctx's error and its cause. Any other error
-	// is the service's. The error is an [*Error].
+	// is the service's, or [ErrTooManyTTLs]. The error is an [*Error].
+	//
+	// A first request without an answer ends the call after some seconds, also if ctx has no end: each backend has a
+	// time limit for that, and the error matches [ErrNoAnswer] or is the client's. Once the service has said that
+	// the lock is held, the call may wait for as long as the service is silent, because it may still have its
+	// place in the queue. Only the end of ctx bounds that.
 	Acquire(ctx context.Context, name string, opts ...Option) (Lease, error)
 
 	// Guarantees returns what this locker promises. It doesn't change during the locker's life.
@@ -117,8 +122,9 @@ type Locker interface {
 	// Close ends all leases of the locker (their Err matches [ErrReleased] and [ErrClosed]), wakes its
 	// waiters with ErrClosed, removes from the service whatever is still to be removed, and frees what the
 	// locker opened. A client that was handed to it stays open. Close waits until the last minimum hold is
-	// over ([WithMinHold]), and from then on for about 15 seconds at most. It returns an error when a removal
-	// could not be confirmed in that time. A second call waits for the first and returns its result.
+	// over ([WithMinHold]), and from then on for about 15 seconds at most. It returns an error that matches
+	// [ErrUnconfirmed] when a removal could not be confirmed in that time, and the backend's when what it opened
+	// could not be closed. A second call waits for the first and returns its result.
 	Close() error
 }
 
@@ -145,15 +151,16 @@ type Lease interface {
 	Err() error
 
 	// Renew asks the service to renew the lease now. Background renewal goes on as before. It returns nil
-	// when the service has confirmed the renewal, the lease's Err when the lease has ended, the service's
-	// error when the renewal isn't confirmed (the lease may still be held), or the error of ctx, which covers
-	// the call alone. The call also ends after a quarter of the TTL, or 5 seconds if that is shorter.
+	// when the service has confirmed the renewal, and the lease's Err when the lease has ended. With any other
+	// error the renewal isn't confirmed, and the lease may still be held. The error is the service's, or matches
+	// [ErrNoAnswer]: the call ends after a quarter of the TTL, or after 5 seconds if that is shorter. ctx covers
+	// the call alone; if it ends before, the error matches its error and its cause as well.
 	Renew(ctx context.Context) error
 
 	// Release ends the lease and gives the lock back. It returns nil when the removal is confirmed, an error
-	// that matches [ErrLost] when the lease had been lost before, and otherwise the service's error. After
-	// the service's error the removal goes on in the background, and the lock ends with its TTL at the
-	// latest, if it has one. Before the end of a minimum hold ([WithMinHold]) Release returns nil at once,
+	// that matches [ErrLost] when the lease had been lost before, and otherwise one that matches
+	// [ErrUnconfirmed], together with the service's error or [ErrNoAnswer]. Then the removal goes on in the
+	// background, and the lock ends with its TTL at the latest, if it has one. Before the end of a minimum hold ([WithMinHold]) Release returns nil at once,
 	// and the lock is given back later.
 	//
 	// Release takes from ctx its values, for tracing, and nothing else: it works with a ctx that is over, and
@@ -170,32 +177,44 @@ type Token int64
 
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 
-// As finds what a backend offers for its leases beyond [Lease], such as a comparison for the caller's own
-// transaction. It looks at the lease itself and then through the decorators around it, by their method
-// Unwrap() any.
+// As finds what a backend offers for its leases beyond [Lease], such as a comparison for the caller's
+// own transaction. It looks at the lease itself and then through the decorators around it, by their
+// method Unwrap() Lease or Unwrap() any. A decorator of leases needs one of them: without it, [Slot]
+// doesn't know a permit, and package fence claims for the permit's name in place of its slot.
 func As[T any](lease Lease) (T, bool) {
-	for v := any(lease); v != nil; {
+	for v := any(lease); v != nil; v = below(v) {
 		if t, ok := v.(T); ok {
 			return t, true
 		}
-		u, ok := v.(interface{ Unwrap() any })
-		if !ok {
-			break
-		}
-		v = u.Unwrap()
 	}
 	var zero T
 	return zero, false
+}
+
+// below is what a decorator is around; nil: nothing, or it doesn't say.
+func below(v any) any {
+	switch u := v.(type) {
+	case interface{ Unwrap() Lease }:
+		return u.Unwrap()
+	case interface{ Unwrap() any }:
+		return u.Unwrap()
+	}
+	return nil
 }
 
 // AsLocker finds what a backend offers beyond [Locker], such as the methods of its own type, in what [Open]
 // returned. It looks at the locker itself and then through the decorators around it, by their method
 // Unwrap() Locker.
 //
-// A decorator that only observes, for logs or metrics, has that method. A decorator that changes what names or
-// tokens mean must not have it: [TokenBase], and the prefix of package middleware. Below a prefix, the
-// backend's own methods would lock another name than the program's other calls. Below a token base they would
-// give out tokens without the base, which are smaller than those that the storage has seen.
+// A decorator that only observes, for logs or metrics, has that method. A decorator that changes what
+// names or tokens mean must not have it: [TokenBase], and the prefix of package middleware. Below a
+// prefix, the backend's own methods would lock another name than the program's other calls. Below a
+// token base they would give out tokens without the base, which are smaller than what the storage has
+// seen.
+//
+// A decorator that changes names has the methods of [Observable] itself, if it passes them on, and the
+// method Observed() Locker. That returns the locker below, in which locks have the names of the events.
+// Package otellocker looks for it, to ask who holds a lock.
 func AsLocker[T any](l Locker) (T, bool) {
 	for l != nil {
 		if t, ok := l.(T); ok {

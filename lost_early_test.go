@@ -39,7 +39,7 @@ func TestGrantsThatAreLostEarly(t *testing.T) {
 	bubble(t, func(t *testing.T, s *membackend.Server) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		leases, err := locker.AcquireAll(ctx, openLosing(t, s, 2), locker.Names("a", "b", "c")...)
+		leases, err := locker.AcquireAll(ctx, openLosing(t, s, 2), locker.Wants("a", "b", "c"))
 		if err != nil {
 			t.Fatalf("AcquireAll = %v", err)
 		}
@@ -51,7 +51,7 @@ func TestGrantsThatAreLostEarly(t *testing.T) {
 			}
 			release(t, permit)
 		}
-		_, err = locker.TryAcquireAll(ctx, openLosing(t, s, 1), locker.Names("a", "b")...)
+		_, err = locker.TryAcquireAll(ctx, openLosing(t, s, 1), locker.Wants("a", "b"))
 		if err == nil || errors.Is(err, locker.ErrHeld) || errors.Is(err, locker.ErrLost) {
 			t.Errorf("TryAcquireAll = %v, want an error that doesn't match ErrHeld or ErrLost", err)
 		}

@@ -128,14 +128,30 @@ func TestOutcome(t *testing.T) {
 		{"invalid", locker.ErrOption},
 		{"invalid", locker.ErrHeldByCaller},
 		{"invalid", errors.ErrUnsupported},
+		{"error", locker.ErrNoAnswer},
+		{"error", locker.ErrTooManyTTLs}, // it passes
 		{"error", cause},
 	} {
 		err := tc.err
 		if err != nil {
 			err = &locker.Error{Op: "acquire", Err: err}
 		}
-		if got := locker.Outcome(err); got != tc.want {
-			t.Errorf("Outcome(%v) = %q, want %q", err, got, tc.want)
+		if got := locker.OutcomeOf(err); got != tc.want {
+			t.Errorf("OutcomeOf(%v) = %q, want %q", err, got, tc.want)
+		}
+	}
+}
+
+// A program that waits, or asks again later, when it sees one of these, must not do so for a mistake of its own; and a
+// program that ends because of a mistake must not end because of what passes.
+func TestWhatPassesIsNoMistake(t *testing.T) {
+	mistakes := []error{locker.ErrHeldByCaller, locker.ErrOption, locker.ErrName, locker.ErrGuarantee, errors.ErrUnsupported}
+	passes := []error{locker.ErrHeld, locker.ErrNoAnswer, locker.ErrUnconfirmed, locker.ErrTooManyTTLs, locker.ErrLost}
+	for _, mistake := range mistakes {
+		for _, other := range passes {
+			if errors.Is(mistake, other) || errors.Is(other, mistake) {
+				t.Errorf("%q and %q match", mistake, other)
+			}
 		}
 	}
 }

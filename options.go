@@ -17,8 +17,9 @@ import (
 // A decorator that adds options must not write into its caller's slice: slices.Clip(opts) before append makes a copy.
 type Option func(*Request)
 
-// Request is the sum of the options of one acquisition. Users write options; lockers and decorators read a
-// Request through [Resolve].
+// Request is the sum of the options of one acquisition. Users write options; lockers and decorators
+// read a Request through [Resolve]. Requests can be compared with ==, as package middleware does to
+// find options that it doesn't know. So no field will be a slice, a map or a function.
 type Request struct {
 	Name      string
 	TTL       time.Duration // zero: the locker's default
@@ -111,7 +112,7 @@ const maxMinHold = 100 * 365 * 24 * time.Hour
 // A Release before that returns nil at once, and the lease ends at once: its Err matches
 // [ErrReleased], and its token must not be used any more. The lock stays held, and is given back in
 // the background when d is over. It is renewed until then unless the lease is [WithoutRenewal].
-// [Leases] shows it as "kept". Close waits for the end of d, and a lease that Close ends is kept as
+// [Leases] shows it as [StateKept]. Close waits for the end of d, and a lease that Close ends is kept as
 // well. A lease that is lost isn't kept.
 //
 // Where leases end by time, the TTL is at least 1.1 × d, whatever [WithTTL] says; a

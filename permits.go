@@ -6,28 +6,31 @@ import (
 )
 
 const (
-	// MaxPermits is the largest number of permits of a name.
+	// MaxPermits is the largest limit of [AcquirePermit].
 	MaxPermits = 1000
 
 	// LineSlot is the slot of the line: the lock of those who wait for any permit of a name.
 	LineSlot = -1
 )
 
-// AcquirePermit acquires one of n permits of a name: at most n callers have one at the same time,
-// in all processes. A permit is an exclusive lease on a slot of the name, from 1 to n, which [Slot]
-// returns. So all that is promised of a lease is promised of a permit: a TTL, renewal, a loss that
-// is noticed, and a token that rises from one holder of the slot to the next. The options are the
-// same as for Acquire, without [WithMinHold].
+// AcquirePermit acquires one permit of a name. At most limit callers have one at the same time, in
+// all processes: limit is how many permits there are, and not how many this call wants.
+//
+// A permit is an exclusive lease on a slot of the name, from 1 to limit, which [Slot] returns. So
+// all that is promised of a lease is promised of a permit: a TTL, renewal, a loss that is noticed,
+// and a token that rises from one holder of the slot to the next. The options are the same as for
+// Acquire, without [WithMinHold].
 //
 // What belongs to a slot can be fenced: a tape drive, a shard, a licence, the number of a worker.
 // The resource is then the name with the slot, such as "worker/3". A cap on concurrent calls, which
 // belongs to no slot, can't be fenced.
 //
-// Each call says for itself how many permits there are. Nothing is stored, so n may change from one
-// version of a program to the next: with two values at the same time there are never more than the
+// Each call says the limit for itself. Nothing is stored, so the limit may change from one version
+// of a program to the next: with two limits at the same time there are never more permits than the
 // larger one, and a call with the smaller one gets slots up to that. All wait in one line: a call
-// with a smaller n at its head holds up all behind it, even if a slot above its n is free. n must be
-// from 1 to [MaxPermits], and [WithMinHold] is refused; otherwise the error matches [ErrOption].
+// with a smaller limit at its head holds up all behind it, even if a slot above its limit is free.
+// limit must be from 1 to [MaxPermits], and [WithMinHold] is refused; otherwise the error matches
+// [ErrOption].
 //
 // The lock called name is another lock, which no permit excludes. A program that changes from the
 // lock to permits must use another name while older versions run.
@@ -45,8 +48,8 @@ const (
 //
 // On a backend without permits the error matches [errors.ErrUnsupported]. With a ctx that comes
 // from [WithLease] of permits, the error is [ErrHeldByCaller] only if these permits are on all slots.
-func AcquirePermit(ctx context.Context, l Locker, name string, n int, opts ...Option) (Lease, error) {
-	p, err := newPermits(l, name, n, opts)
+func AcquirePermit(ctx context.Context, l Locker, name string, limit int, opts ...Option) (Lease, error) {
+	p, err := newPermits(l, name, limit, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -56,19 +59,21 @@ func AcquirePermit(ctx context.Context, l Locker, name string, n int, opts ...Op
 	return p.acquire(ctx)
 }
 
-// TryAcquirePermit is AcquirePermit with the option [NoWait]: it asks for each slot once, up to
-// eight at a time, until one is free. If all are held, the error matches [ErrHeld]. A slot may be
-// held for the moment by another such call that got two and gives one back.
-func TryAcquirePermit(ctx context.Context, l Locker, name string, n int, opts ...Option) (Lease, error) {
-	return AcquirePermit(ctx, l, name, n, append(opts[:len(opts):len(opts)], NoWait())...)
+// TryAcquirePermit acquires one permit of a name, as AcquirePermit with the option [NoWait]: it asks
+// for each slot from 1 to limit once, up to eight at a time, until one is free. If all are held, the
+// error matches [ErrHeld]. A slot may be held for the moment by another such call that got two and
+// gives one back.
+func TryAcquirePermit(ctx context.Context, l Locker, name string, limit int, opts ...Option) (Lease, error) {
+	return AcquirePermit(ctx, l, name, limit, append(opts[:len(opts):len(opts)], NoWait())...)
 }
 
-// DoPermit is [Do] with one of n permits in place of the lock.
+// DoPermit is [Do] with one permit of a name in place of the lock. At most limit callers have one at
+// the same time: see [AcquirePermit].
 func DoPermit(
-	ctx context.Context, l Locker, name string, n int, fn func(context.Context, Lease) error,
+	ctx context.Context, l Locker, name string, limit int, fn func(context.Context, Lease) error,
 	opts ...Option,
 ) error {
-	return do(ctx, fn, func() (Lease, error) { return AcquirePermit(ctx, l, name, n, opts...) })
+	return do(ctx, fn, func() (Lease, error) { return AcquirePermit(ctx, l, name, limit, opts...) })
 }
 
 // Slot returns the number of the slot that a permit is a lease on, from 1 on. It is 0 if l is no
@@ -105,18 +110,18 @@ func (p permit) Release(ctx context.Context) error {
 type permits struct {
 	l      Locker
 	name   string
-	n      int
+	limit  int
 	opts   []Option
 	line   []Option // of the line: the TTL of the permit, because on some backends each TTL is a session
 	noWait bool
 }
 
-func newPermits(l Locker, name string, n int, opts []Option) (*permits, error) {
+func newPermits(l Locker, name string, limit int, opts []Option) (*permits, error) {
 	req, err := Resolve(name, opts...)
 	switch {
 	case err != nil:
-	case n < 1 || n > MaxPermits:
-		err = fmt.Errorf("%w: %d permits: want from 1 to %d", ErrOption, n, MaxPermits)
+	case limit < 1 || limit > MaxPermits:
+		err = fmt.Errorf("%w: a limit of %d permits: want from 1 to %d", ErrOption, limit, MaxPermits)
 	case req.MinHold > 0:
 		err = fmt.Errorf("%w: WithMinHold doesn't go together with permits: a slot that is got on the way and not used would be kept", ErrOption)
 	case req.Slot != 0:
@@ -125,7 +130,7 @@ func newPermits(l Locker, name string, n int, opts []Option) (*permits, error) {
 	if err != nil {
 		return nil, &Error{Op: "acquire", Backend: l.Guarantees().Backend, Name: name, Err: err}
 	}
-	p := &permits{l: l, name: name, n: n, opts: opts, line: []Option{onSlot(LineSlot)}, noWait: req.NoWait}
+	p := &permits{l: l, name: name, limit: limit, opts: opts, line: []Option{onSlot(LineSlot)}, noWait: req.NoWait}
 	if req.TTL > 0 {
 		p.line = append(p.line, WithTTL(req.TTL))
 	}
@@ -137,17 +142,18 @@ func newPermits(l Locker, name string, n int, opts []Option) (*permits, error) {
 
 func onSlot(slot int) Option { return func(r *Request) { r.Slot = slot } }
 
-// acquire asks for two slots, and then waits in the line. If this process already waits for one of as many permits
-// of this name, or more, it only waits in the line, unless it may have all the slots itself.
+// acquire asks for two slots, and then waits in the line. If this process already waits for a permit
+// of this name with the same limit, or a larger one, it only waits in the line, unless it may have all
+// the slots itself.
 func (p *permits) acquire(ctx context.Context) (Lease, error) {
 	hint := hintOf(p.name)
-	if !hint.isBehindOthers(p.n) || hasPermit(ctx) {
+	if !hint.isBehindOthers(p.limit) || hasPermit(ctx) {
 		lease, err := p.tryTwo(ctx)
 		if err == nil || !mayWait(err) {
 			return lease, err
 		}
 	}
-	hint.join(p.n)
-	defer hint.leave(p.n)
+	hint.join(p.limit)
+	defer hint.leave(p.limit)
 	return again(ctx, func() (Lease, error) { return p.standInLine(ctx) })
 }

@@ -55,7 +55,7 @@ var errNextQueues = errors.New("it is time for the queues of other slots") // no
 // waitForSlot waits in the queues of a few slots, and then in those of the next ones. On a slot that
 // it only looks at, calls that don't wait could pass it without end.
 func (p *permits) waitForSlot(ctx, waiting context.Context) (Lease, error) {
-	slots, k := p.shuffled(), min(queuesAtOnce, p.n)
+	slots, k := p.shuffled(), min(queuesAtOnce, p.limit)
 	for {
 		lease, err := p.waitInQueues(ctx, waiting, slots[:k], slots[k:])
 		if err != errNextQueues { //nolint:errorlint // never wrapped
@@ -225,33 +225,33 @@ type hint struct {
 	last atomic.Int32 // the slot that was released last, until it is asked for; 0: none
 
 	mu   sync.Mutex
-	line map[int]int // calls that wait in the line, by how many permits there are
+	line map[int]int // calls that wait in the line, by their limit
 }
 
 // join notes a further call in the line. [hint.leave] is called once after it.
-func (h *hint) join(n int) {
+func (h *hint) join(limit int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.line == nil {
 		h.line = make(map[int]int)
 	}
-	h.line[n]++
+	h.line[limit]++
 }
 
-func (h *hint) leave(n int) {
+func (h *hint) leave(limit int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.line[n]--; h.line[n] == 0 {
-		delete(h.line, n)
+	if h.line[limit]--; h.line[limit] == 0 {
+		delete(h.line, limit)
 	}
 }
 
-// isBehindOthers reports whether calls wait in the line, none of which is for one of fewer than n permits.
-func (h *hint) isBehindOthers(n int) bool {
+// isBehindOthers reports whether calls wait in the line, none of which has a smaller limit.
+func (h *hint) isBehindOthers(limit int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for other := range h.line {
-		if other < n {
+		if other < limit {
 			return false
 		}
 	}

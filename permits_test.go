@@ -223,7 +223,7 @@ func TestPermitsThroughDecorators(t *testing.T) {
 			t.Fatal(err)
 		}
 		l = middleware.Reentrant(l)
-		ctx := middleware.WithOwner(t.Context())
+		ctx := middleware.WithTask(t.Context())
 		first, err := locker.AcquirePermit(ctx, l, "job", 2, locker.WithTTL(time.Minute))
 		if err != nil {
 			t.Fatal(err)

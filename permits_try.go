@@ -25,11 +25,11 @@ func (p *permits) tryTwo(ctx context.Context) (Lease, error) {
 	asked := 0
 	for _, slot := range p.shuffled() {
 		lease, err := p.try(ctx, []int{slot})
-		if err == nil || !errors.Is(err, ErrHeld) {
+		if err == nil || !isTaken(err) {
 			return lease, err
 		}
 		held = heldError(held, err)
-		if !errors.Is(err, ErrHeldByCaller) {
+		if errors.Is(err, ErrHeld) {
 			asked++
 		}
 		if asked == 2 {
@@ -47,7 +47,7 @@ func (p *permits) tryAll(ctx context.Context) (Lease, error) {
 	for len(left) > 0 {
 		batch = min(batch, len(left))
 		lease, err := p.try(ctx, left[:batch])
-		if err == nil || !errors.Is(err, ErrHeld) {
+		if err == nil || !isTaken(err) {
 			return lease, err
 		}
 		held = heldError(held, err)
@@ -55,6 +55,9 @@ func (p *permits) tryAll(ctx context.Context) (Lease, error) {
 	}
 	return nil, held
 }
+
+// isTaken reports whether err says that slots are held: by others, or by the caller itself.
+func isTaken(err error) bool { return errors.Is(err, ErrHeld) || errors.Is(err, ErrHeldByCaller) }
 
 // heldError is the error of slots that are held: held is that of some, and err that of another.
 // ErrHeldByCaller is the answer only if each slot has it.
@@ -67,11 +70,11 @@ func heldError(held, err error) error {
 
 // shuffled returns all slots: the one that this process had last, and the others at random.
 func (p *permits) shuffled() []int {
-	slots := rand.Perm(p.n)
+	slots := rand.Perm(p.limit)
 	for i := range slots {
 		slots[i]++
 	}
-	if last := int(hintOf(p.name).last.Swap(0)); last > 0 && last <= p.n {
+	if last := int(hintOf(p.name).last.Swap(0)); last > 0 && last <= p.limit {
 		for i, slot := range slots {
 			if slot == last {
 				slots[0], slots[i] = slots[i], slots[0]
@@ -82,7 +85,7 @@ func (p *permits) shuffled() []int {
 }
 
 // try asks for slots at the same time, without waiting. If several are free, it gives back all but
-// one, which takes one more round trip. The error matches ErrHeld only if all are held.
+// one, which takes one more round trip. The error says that slots are held (isTaken) only if all are.
 func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 	var got Lease
 	var failed, held error
@@ -94,7 +97,7 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 			got = a.lease
 		case a.err == nil:
 			spare = append(spare, a.lease)
-		case !errors.Is(a.err, ErrHeld):
+		case !isTaken(a.err):
 			failed = a.err
 		default:
 			held = heldError(held, a.err)

@@ -9,14 +9,14 @@ import (
 	"slices"
 )
 
-// Want is a lock that is wanted together with others, with its own options: see [AcquireAll].
+// Want is a lock that is wanted together with others: see [AcquireAll].
 type Want struct {
 	Name string
-	Opts []Option // WithoutRenewal, WithMaxHold and WithMinHold are refused: they would count while other locks are waited for
+	Opts []Option // of this lock alone. They come after the options of the call, so they win
 }
 
-// Names returns wants without options.
-func Names(names ...string) []Want {
+// Wants returns wants of the names, without options of their own.
+func Wants(names ...string) []Want {
 	wants := make([]Want, len(names))
 	for i, name := range names {
 		wants[i].Name = name
@@ -32,7 +32,7 @@ type Item struct {
 
 // AcquireAll acquires several locks of l: all of them, or none. It waits until it has all or ctx is
 // done; ctx covers the waiting alone. Each lock has a lease and a token of its own, for its own
-// resource.
+// resource. The options opts hold for each of the locks. A want's own options come after them.
 //
 // Any number of calls may want the same locks, in any order of their wants: they never wait for
 // each other in a circle, because a call that waits for a lock holds only locks whose names come
@@ -45,16 +45,21 @@ type Item struct {
 // the retries of any release. The error is the one of Acquire for the lock that failed, and names
 // it.
 //
-// [NoWait] in one want counts for all of them, as with [TryAcquireAll]. Without any want, or with
-// [WithoutRenewal], [WithMaxHold] or [WithMinHold], the error matches [ErrOption]. With a name
-// twice it matches [ErrName], because the call would wait for itself. These errors come before
-// anything is sent.
-func AcquireAll(ctx context.Context, l Locker, wants ...Want) (*LeaseSet, error) {
+// These errors come before anything is sent:
+//
+//   - [ErrName]: a name is invalid, or it is given twice: the call would wait for itself;
+//   - [ErrOption]: there is no want, or an option is invalid;
+//   - [ErrOption]: [WithoutRenewal], [WithMaxHold] or [WithMinHold] for any lock: the time would
+//     count while other locks are waited for;
+//   - [ErrOption]: [NoWait] among a want's own options. It can't hold for one lock alone: a call
+//     that waits for a lock holds none that comes after it, and somebody else may take that. As an
+//     option of the call it holds for all locks, and the call is [TryAcquireAll].
+func AcquireAll(ctx context.Context, l Locker, wants []Want, opts ...Option) (*LeaseSet, error) {
 	items := make([]Item, len(wants))
 	for i, want := range wants {
 		items[i] = Item{l, want}
 	}
-	s, err := newSeveral(items, func(item Item) any { return item.Name }) // there is one Locker
+	s, err := newSeveral(items, opts, func(item Item) any { return item.Name }) // there is one Locker
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +69,8 @@ func AcquireAll(ctx context.Context, l Locker, wants ...Want) (*LeaseSet, error)
 
 // TryAcquireAll is AcquireAll with the option [NoWait]: it asks for all locks once. If one of them
 // is held, the others are released, and the error matches [ErrHeld].
-func TryAcquireAll(ctx context.Context, l Locker, wants ...Want) (*LeaseSet, error) {
-	wants = slices.Clone(wants)
-	if len(wants) > 0 {
-		opts := wants[0].Opts
-		wants[0].Opts = append(opts[:len(opts):len(opts)], NoWait())
-	}
-	return AcquireAll(ctx, l, wants...)
+func TryAcquireAll(ctx context.Context, l Locker, wants []Want, opts ...Option) (*LeaseSet, error) {
+	return AcquireAll(ctx, l, wants, append(opts[:len(opts):len(opts)], NoWait())...)
 }
 
 // AcquireInOrder is [AcquireAll] for locks of several Lockers, such as two backends during a
@@ -79,8 +79,8 @@ func TryAcquireAll(ctx context.Context, l Locker, wants ...Want) (*LeaseSet, err
 // may wait for each other until their contexts end. The same lock of the same Locker twice matches
 // [ErrName]. Two Lockers on one service aren't recognised, and neither is a Locker that can't be
 // compared, such as a struct with a function: there a lock that is named twice waits for itself.
-func AcquireInOrder(ctx context.Context, items ...Item) (*LeaseSet, error) {
-	s, err := newSeveral(slices.Clone(items), itemKey)
+func AcquireInOrder(ctx context.Context, items []Item, opts ...Option) (*LeaseSet, error) {
+	s, err := newSeveral(slices.Clone(items), opts, itemKey)
 	if err != nil {
 		return nil, err
 	}
@@ -93,9 +93,14 @@ func AcquireInOrder(ctx context.Context, items ...Item) (*LeaseSet, error) {
 // returned or panicked.
 //
 // The error is AcquireAll's when there were no leases. Otherwise it is fn's, joined with the error
-// of [LeaseSet.Release].
-func DoAll(ctx context.Context, l Locker, wants []Want, fn func(context.Context, *LeaseSet) error) (err error) {
-	leases, err := AcquireAll(ctx, l, wants...)
+// of [LeaseSet.Release]. When fn has returned nil, an error matches [ErrLost], [ErrUnconfirmed] or
+// both, as one of the leases may be lost, and the removal of another lock not confirmed. Only an
+// error that doesn't match ErrLost says that fn's work is valid.
+func DoAll(
+	ctx context.Context, l Locker, wants []Want, fn func(context.Context, *LeaseSet) error,
+	opts ...Option,
+) (err error) {
+	leases, err := AcquireAll(ctx, l, wants, opts...)
 	if err != nil {
 		return err
 	}
@@ -124,21 +129,23 @@ func WithLeases(parent context.Context, s *LeaseSet) (context.Context, context.C
 
 // several is one call of AcquireAll or AcquireInOrder.
 type several struct {
-	items  []Item // as the caller has named them
-	order  []int  // of items, as they are waited for
+	items  []Item   // as the caller has named them
+	opts   []Option // for all of them
+	order  []int    // of items, as they are waited for
 	noWait bool
 }
 
 // newSeveral checks the items. keyOf returns the same key for two items of the same lock.
-func newSeveral(items []Item, keyOf func(Item) any) (*several, error) {
+func newSeveral(items []Item, opts []Option, keyOf func(Item) any) (*several, error) {
 	if len(items) == 0 {
 		return nil, &Error{Op: "acquire", Err: fmt.Errorf("%w: no lock is named: want at least one", ErrOption)}
 	}
-	s := &several{items: items, order: make([]int, len(items))}
+	s := &several{items: items, opts: opts, order: make([]int, len(items))}
 	seen := make(map[any]bool, len(items))
 	for i, item := range items {
 		s.order[i] = i
-		req, err := Resolve(item.Name, item.Opts...)
+		req, err := Resolve(item.Name, slices.Concat(opts, item.Opts)...)
+		own, _ := Resolve(item.Name, item.Opts...) // its error is one of req as well
 		key := keyOf(item)
 		switch {
 		case err != nil:
@@ -147,6 +154,8 @@ func newSeveral(items []Item, keyOf func(Item) any) (*several, error) {
 		case req.NoRenewal || req.MaxHold > 0 || req.MinHold > 0:
 			err = fmt.Errorf("%w: WithoutRenewal, WithMaxHold and WithMinHold don't go together with other locks: "+
 				"the time would count while those are waited for", ErrOption)
+		case own.NoWait:
+			err = fmt.Errorf("%w: NoWait for one lock of several: give it as an option of the call, for all of them", ErrOption)
 		}
 		if err != nil {
 			return nil, &Error{Op: "acquire", Backend: item.Locker.Guarantees().Backend, Name: item.Name, Err: err}

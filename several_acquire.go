@@ -2,6 +2,7 @@ package locker
 
 import (
 	"context"
+	"slices"
 )
 
 // acquire returns all leases, in the order in which the caller has named them.
@@ -77,8 +78,7 @@ func (s *several) askAll(ctx context.Context, got []Lease, first int) (held int,
 
 func (s *several) ask(ctx context.Context, position int, more ...Option) (Lease, error) {
 	item := s.items[s.order[position]]
-	opts := item.Opts
-	return acquire(ctx, item.Locker, item.Name, append(opts[:len(opts):len(opts)], more...))
+	return acquire(ctx, item.Locker, item.Name, slices.Concat(s.opts, item.Opts, more))
 }
 
 // await waits for the lock at a position. If one of the leases in kept is lost meanwhile, it stops.

@@ -76,7 +76,7 @@ func TestAcquireAllThatGivesUpAtAnyMoment(t *testing.T) {
 						}
 						cancel()
 					}()
-					leases, err := locker.AcquireAll(ctx, lockers[g%2], locker.Names("c", "a", "b")...)
+					leases, err := locker.AcquireAll(ctx, lockers[g%2], locker.Wants("c", "a", "b"))
 					<-left
 					if err == nil {
 						err = leases.Release(ctx)

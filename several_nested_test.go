@@ -14,7 +14,7 @@ import (
 type guarded struct{ locker.Locker }
 
 func (g guarded) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
-	leases, err := locker.AcquireAll(ctx, g.Locker, locker.Want{Name: name, Opts: opts})
+	leases, err := locker.AcquireAll(ctx, g.Locker, locker.Wants(name), opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func TestAcquireAllInsideOfAcquireAll(t *testing.T) {
 					failed <- p
 				}
 			}()
-			leases, err := locker.AcquireInOrder(ctx, locker.Item{l, locker.Want{Name: "a"}}, locker.Item{g, locker.Want{Name: "b"}})
+			leases, err := locker.AcquireInOrder(ctx, []locker.Item{{l, locker.Want{Name: "a"}}, {g, locker.Want{Name: "b"}}})
 			if err == nil {
 				err = leases.Release(ctx)
 			}
@@ -78,7 +78,7 @@ func TestAcquireAllOfTheCallersOwn(t *testing.T) {
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
 			began := time.Now()
-			_, err := locker.AcquireAll(ctx, l, locker.Names("a", "b")...)
+			_, err := locker.AcquireAll(ctx, l, locker.Wants("a", "b"))
 			wantErr(t, "AcquireAll", err, "b", locker.ErrHeldByCaller)
 			if took := time.Since(began); took > time.Second {
 				t.Errorf("AcquireAll has failed after %v, want at once", took)

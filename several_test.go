@@ -3,7 +3,6 @@ package locker_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,7 +67,7 @@ func TestAcquireAllIsOneRoundTripInDepth(t *testing.T) {
 		l := openMem(t, s, membackend.WithLink(link))
 		link.Delay(30*time.Millisecond, 20*time.Millisecond)
 		before, began := s.Requests(), time.Now()
-		leases, err := locker.AcquireAll(t.Context(), l, locker.Names("e", "b", "d", "a", "c")...)
+		leases, err := locker.AcquireAll(t.Context(), l, locker.Wants("e", "b", "d", "a", "c"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,15 +91,15 @@ func TestTryAcquireAllIsAllOrNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = locker.TryAcquireAll(t.Context(), l, locker.Names("c", "b", "a")...)
+		_, err = locker.TryAcquireAll(t.Context(), l, locker.Wants("c", "b", "a"))
 		wantErr(t, "TryAcquireAll", err, "b", locker.ErrHeld)
-		_, err = locker.AcquireAll(t.Context(), l, locker.Want{Name: "a"}, locker.Want{Name: "b", Opts: []locker.Option{locker.NoWait()}})
-		wantErr(t, "AcquireAll with NoWait in one want", err, "b", locker.ErrHeld)
+		_, err = locker.AcquireAll(t.Context(), l, locker.Wants("c", "b", "a"), locker.NoWait())
+		wantErr(t, "AcquireAll with NoWait", err, "b", locker.ErrHeld)
 		wantAllFree(t, s, "a", "c")
 		if err := lease.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		leases, err := locker.TryAcquireAll(t.Context(), l, locker.Names("c", "b", "a")...)
+		leases, err := locker.TryAcquireAll(t.Context(), l, locker.Wants("c", "b", "a"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +127,7 @@ func TestAcquireAllWaitsInOrder(t *testing.T) {
 		}
 		granted := make(chan *locker.LeaseSet, 1)
 		go func() {
-			leases, err := locker.AcquireAll(t.Context(), l, locker.Names("c", "a", "b")...)
+			leases, err := locker.AcquireAll(t.Context(), l, locker.Wants("c", "a", "b"))
 			if err != nil {
 				t.Error(err)
 			}
@@ -157,14 +156,14 @@ func TestAcquireAllThatGivesUpLeavesNothing(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err = locker.AcquireAll(ctx, l, locker.Names("a", "b", "c")...)
+		_, err = locker.AcquireAll(ctx, l, locker.Wants("a", "b", "c"))
 		wantErr(t, "AcquireAll", err, "b", locker.ErrHeld, context.DeadlineExceeded)
 		synctest.Wait()
 		wantAllFree(t, s, "a", "c")
 		gone := errors.New("the user has gone")
 		caused, stop := context.WithCancelCause(t.Context())
 		stop(gone)
-		_, err = locker.AcquireAll(caused, l, locker.Names("a", "b", "c")...)
+		_, err = locker.AcquireAll(caused, l, locker.Wants("a", "b", "c"))
 		wantErr(t, "AcquireAll", err, "a", context.Canceled, gone)
 		if err := lease.Release(t.Context()); err != nil {
 			t.Error(err)
@@ -182,7 +181,7 @@ func TestAcquireAllBeginsAgainAfterALoss(t *testing.T) {
 		}
 		granted := make(chan *locker.LeaseSet, 1)
 		go func() {
-			leases, err := locker.AcquireAll(t.Context(), l, locker.Names("a", "a2", "b")...)
+			leases, err := locker.AcquireAll(t.Context(), l, locker.Wants("a", "a2", "b"))
 			if err != nil {
 				t.Error(err)
 			}
@@ -234,7 +233,7 @@ func TestAcquireAllReleasesAfterAFailureAndAPanic(t *testing.T) {
 			}
 			return nil
 		}}
-		_, err := locker.AcquireAll(t.Context(), fails, locker.Names("a", "b", "c")...)
+		_, err := locker.AcquireAll(t.Context(), fails, locker.Wants("a", "b", "c"))
 		wantErr(t, "AcquireAll", err, "b", broken)
 		wantAllFree(t, s, "a", "b", "c")
 
@@ -250,7 +249,7 @@ func TestAcquireAllReleasesAfterAFailureAndAPanic(t *testing.T) {
 					t.Error("the panic doesn't reach the caller")
 				}
 			}()
-			_, _ = locker.AcquireAll(t.Context(), panics, locker.Names("a", "b", "c")...)
+			_, _ = locker.AcquireAll(t.Context(), panics, locker.Wants("a", "b", "c"))
 		}()
 		wantAllFree(t, s, "a", "b", "c")
 	})
@@ -265,7 +264,7 @@ func TestAcquireAllWhoseLockerIsClosed(t *testing.T) {
 		}
 		failed := make(chan error, 1)
 		go func() {
-			_, err := locker.AcquireInOrder(t.Context(), locker.Item{l, locker.Want{Name: "a"}}, locker.Item{second, locker.Want{Name: "b"}})
+			_, err := locker.AcquireInOrder(t.Context(), []locker.Item{{l, locker.Want{Name: "a"}}, {second, locker.Want{Name: "b"}}})
 			failed <- err
 		}()
 		synctest.Wait()
@@ -289,8 +288,9 @@ func TestAcquireInOrderWaitsInTheOrderGiven(t *testing.T) {
 		}
 		granted := make(chan *locker.LeaseSet, 1)
 		go func() {
-			leases, err := locker.AcquireInOrder(t.Context(), locker.Item{old, locker.Want{Name: "x"}},
-				locker.Item{recent, locker.Want{Name: "x"}}, locker.Item{old, locker.Want{Name: "a"}})
+			leases, err := locker.AcquireInOrder(t.Context(), []locker.Item{
+				{old, locker.Want{Name: "x"}}, {recent, locker.Want{Name: "x"}}, {old, locker.Want{Name: "a"}},
+			})
 			if err != nil {
 				t.Error(err)
 			}
@@ -308,7 +308,7 @@ func TestAcquireInOrderWaitsInTheOrderGiven(t *testing.T) {
 		if err := leases.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		_, err = locker.AcquireInOrder(t.Context(), locker.Item{old, locker.Want{Name: "x"}}, locker.Item{old, locker.Want{Name: "x"}})
+		_, err = locker.AcquireInOrder(t.Context(), []locker.Item{{old, locker.Want{Name: "x"}}, {old, locker.Want{Name: "x"}}})
 		wantErr(t, "the same lock twice", err, "x", locker.ErrName)
 	})
 }
@@ -320,7 +320,7 @@ func TestAcquireAllWithADetachedContext(t *testing.T) {
 		granted := make(chan error, 1)
 		err := locker.Do(t.Context(), l, "b", func(ctx context.Context, _ locker.Lease) error {
 			go func() {
-				leases, err := locker.AcquireAll(context.WithoutCancel(ctx), l, locker.Names("a", "b")...)
+				leases, err := locker.AcquireAll(context.WithoutCancel(ctx), l, locker.Wants("a", "b"))
 				if err == nil {
 					err = leases.Release(ctx)
 				}
@@ -331,36 +331,6 @@ func TestAcquireAllWithADetachedContext(t *testing.T) {
 		})
 		if err := errors.Join(err, <-granted); err != nil {
 			t.Errorf("AcquireAll = %v, want it to wait for the lease", err)
-		}
-	})
-}
-
-func TestAcquireAllRefusesBadArguments(t *testing.T) {
-	bubble(t, func(t *testing.T, s *membackend.Server) {
-		l := openMem(t, s)
-		for what, tc := range map[string]struct {
-			wants []locker.Want
-			match error
-		}{
-			"no want":       {nil, locker.ErrOption},
-			"a name twice":  {locker.Names("a", "b", "a"), locker.ErrName},
-			"a bad name":    {locker.Names("a", ""), locker.ErrName},
-			"a bad option":  {[]locker.Want{{Name: "a", Opts: []locker.Option{locker.WithTTL(-1)}}}, locker.ErrOption},
-			"longest hold":  {[]locker.Want{{Name: "a", Opts: []locker.Option{locker.WithMaxHold(1)}}}, locker.ErrOption},
-			"minimum hold":  {[]locker.Want{{Name: "a", Opts: []locker.Option{locker.WithMinHold(1)}}}, locker.ErrOption},
-			"not renewed":   {[]locker.Want{{Name: "a", Opts: []locker.Option{locker.WithoutRenewal()}}}, locker.ErrOption},
-			"the last want": {slices.Concat(locker.Names("a", "b"), []locker.Want{{Name: "c", Opts: []locker.Option{locker.WithMaxHold(1)}}}), locker.ErrOption},
-		} {
-			for call, acquire := range map[string]func(context.Context, locker.Locker, ...locker.Want) (*locker.LeaseSet, error){
-				"AcquireAll": locker.AcquireAll, "TryAcquireAll": locker.TryAcquireAll,
-			} {
-				if leases, err := acquire(t.Context(), l, tc.wants...); !errors.Is(err, tc.match) || leases != nil {
-					t.Errorf("%s with %s = %v, %v, want %v", call, what, leases, err, tc.match)
-				}
-			}
-		}
-		if n := s.Requests(); n != 0 {
-			t.Errorf("%d requests were sent for bad arguments", n)
 		}
 	})
 }

@@ -44,17 +44,17 @@ func TestTheSameLockTwiceIsRefused(t *testing.T) {
 				if tc.hooked {
 					l = hooked{l, func(string) {}}
 				}
-				twice := locker.Names("a", "b", "a")
+				twice := locker.Wants("a", "b", "a")
 				calls := map[string]func(ctx context.Context) error{
-					"AcquireAll":    func(ctx context.Context) error { _, err := locker.AcquireAll(ctx, l, twice...); return err },
-					"TryAcquireAll": func(ctx context.Context) error { _, err := locker.TryAcquireAll(ctx, l, twice...); return err },
+					"AcquireAll":    func(ctx context.Context) error { _, err := locker.AcquireAll(ctx, l, twice); return err },
+					"TryAcquireAll": func(ctx context.Context) error { _, err := locker.TryAcquireAll(ctx, l, twice); return err },
 					"DoAll": func(ctx context.Context) error {
 						return locker.DoAll(ctx, l, twice, func(context.Context, *locker.LeaseSet) error { return nil })
 					},
 				}
 				if tc.comparable {
 					a := locker.Item{Locker: l, Want: locker.Want{Name: "a"}}
-					calls["AcquireInOrder"] = func(ctx context.Context) error { _, err := locker.AcquireInOrder(ctx, a, a); return err }
+					calls["AcquireInOrder"] = func(ctx context.Context) error { _, err := locker.AcquireInOrder(ctx, []locker.Item{a, a}); return err }
 				}
 				for call, acquire := range calls {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -81,7 +81,7 @@ func TestAcquireInOrderOfLockersThatCantBeCompared(t *testing.T) {
 			defer l.Close()
 			items = append(items, locker.Item{Locker: hooked{l, func(string) {}}, Want: locker.Want{Name: "a"}})
 		}
-		leases, err := locker.AcquireInOrder(t.Context(), items...)
+		leases, err := locker.AcquireInOrder(t.Context(), items)
 		if err != nil {
 			t.Fatalf("AcquireInOrder = %v, want leases", err)
 		}

@@ -90,7 +90,7 @@ func repeatPanics(answers []answer) {
 // has the lock, or it was granted and lost at once.
 func mayWait(err error) bool {
 	_, died := verdict.Find[*verdict.Died](err)
-	return died || errors.Is(err, ErrHeld) && !errors.Is(err, ErrHeldByCaller)
+	return died || errors.Is(err, ErrHeld)
 }
 
 // lostOnTheWay says that a lease ended before the caller had all that it waits for. No caller sees

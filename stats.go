@@ -6,7 +6,7 @@ import "time"
 // [Observer] is attached. A call of Acquire that begins nothing is not counted, and has no event: one whose name or
 // options are invalid, that asks for a feature that the backend doesn't have, whose context has ended before, or whose
 // caller itself has the lock ([ErrHeldByCaller]). A value that only the backend can judge, such as a TTL below its
-// minimum, is counted as "invalid", and has an event.
+// minimum, is counted as [OutcomeInvalid], and has an event.
 type Stats struct {
 	Held     int // leases
 	Waiting  int // calls of Acquire under way
@@ -17,7 +17,7 @@ type Stats struct {
 
 	Granted   uint64            // leases
 	Contended uint64            // of these, the ones that had to wait for somebody else
-	Refused   map[string]uint64 // calls of Acquire that failed, by Outcome
+	Refused   map[string]uint64 // calls of Acquire that failed, by OutcomeOf
 
 	Renewed        uint64            // renewals of leases that were confirmed
 	RenewalsFailed uint64            // renewals of leases that failed
@@ -47,11 +47,19 @@ type LeaseInfo struct {
 	Slot     int       // of a permit, from 1 on, or LineSlot; 0: it is of the lock
 	Token    Token     // 0: there was no grant yet
 	Holder   string    // what it says of itself: see WithHolder; empty if nothing is said
-	State    string    // "waiting", "held", "kept" (see WithMinHold) or "removing"
+	State    string    // StateWaiting, StateHeld, StateKept or StateRemoving
 	Since    time.Time // since when it is in that state
 	Deadline time.Time // held: when it is lost unless it is renewed before; kept: when it is given back; zero: neither, or it never ends by time
 	Err      error     // of the last renewal or removal; nil: that succeeded, or there was none
 }
+
+// The values of State in a [LeaseInfo]. Later versions may add words, so a switch needs a default.
+const (
+	StateWaiting  = "waiting"  // a call of Acquire is under way
+	StateHeld     = "held"     // it is a lease
+	StateKept     = "kept"     // the lease was released, and its minimum hold isn't over: see WithMinHold
+	StateRemoving = "removing" // it is over, and the service hasn't confirmed the removal yet
+)
 
 // Leases lists what l holds, waits for and removes, in no order. ok is false when l is not [Observable]. What a
 // program has forgotten to release is among the leases; package observe finds it.

@@ -82,7 +82,7 @@ func brokenIsLostFirst(t T, h *Harness) {
 		switch err := victim.Err(); locker.LossOf(err) {
 		case "": // Err reads the clock, and a timer may be late
 			t.Fatalf("the next lease is granted while the lease that was taken away has Err = %v", err)
-		case "broken", "revoked":
+		case locker.LossBroken, locker.LossRevoked:
 			wantBreach(t, "Err", err, b)
 		default:
 			late++

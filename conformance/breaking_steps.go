@@ -93,7 +93,7 @@ func takeAway(t T, h *Harness, operator locker.Locker, lease locker.Lease, b loc
 func wantBreach(t T, what string, err error, b locker.Breach) {
 	t.Helper()
 	var found *locker.Breach
-	if !errors.Is(err, locker.ErrLost) || !errors.Is(err, locker.ErrBroken) || !errors.As(err, &found) || locker.LossOf(err) != "broken" {
+	if !errors.Is(err, locker.ErrLost) || !errors.Is(err, locker.ErrBroken) || !errors.As(err, &found) || locker.LossOf(err) != locker.LossBroken {
 		t.Errorf("%s = %v (LossOf = %q), want ErrLost and ErrBroken, and a Breach", what, err, locker.LossOf(err))
 		return
 	}

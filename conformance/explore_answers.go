@@ -77,6 +77,8 @@ func (m *model) failed(a *attempt, calm bool) {
 		m.breach(answersMatch, "Acquire of %v = %v, and it holds nothing that could have ended", a, a.err)
 	case a.inside != nil && a.inside.isLive() && !errors.Is(a.err, locker.ErrHeldByCaller):
 		m.breach(answersMatch, "Acquire of %v with a context of %v, which has the lock, = %v, want ErrHeldByCaller", a, a.inside, a.err)
+	case errors.Is(a.err, locker.ErrHeldByCaller) && a.refused():
+		m.breach(answersMatch, "Acquire of %v = %v, which matches ErrHeld: nobody else has the lock", a, a.err)
 	case a.inside != nil:
 	case errors.Is(a.err, locker.ErrClosed):
 		if !a.party.closing.happened() {
@@ -89,7 +91,7 @@ func (m *model) failed(a *attempt, calm bool) {
 		if !a.waits() && calm && !a.cancelled.happened() {
 			m.breach(untouched, "TryAcquire of %v = %v, and nothing disturbs its locker", a, a.err)
 		}
-	case errors.Is(a.err, locker.ErrOption) && m.manyTTLs(a.party):
+	case errors.Is(a.err, locker.ErrTooManyTTLs) && m.manyTTLs(a.party):
 	case a.refused() && a.waits():
 		m.breach(answersMatch, "Acquire of %v = %v, and it may wait", a, a.err)
 	case !a.refused() && calm:

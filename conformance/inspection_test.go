@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"net/url"
@@ -117,6 +118,7 @@ func inspectionSabotages() []sabotage {
 		{bug: "tokens without their base", harness: mem(baseless), named: "J70", others: "H59 J64 J64.1 J65 J68 J74.1 P10"},
 		{bug: "a look ignores its context", harness: mem(unending), named: "J71", others: "J71.1"},
 		{bug: "a look times out as its caller", harness: mem(impatientLook), named: "J71.1"},
+		{bug: "a look times out with any error", harness: mem(wordlessLook), named: "J71.1"},
 		{bug: "a read of the current token ignores its context", harness: mem(unendingToken), named: "J71.1"},
 		{bug: "free for others in s, shown in ms", harness: mem(onStatus(inMilliseconds)), named: "J64"},
 		{bug: "of a free lock a longer name's holder is shown", harness: mem(byRange), named: "J68"},
@@ -244,6 +246,21 @@ func impatientLook() func(locker.Locker) locker.Locker {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			return locker.Inspect(ctx, l, name, waiters)
+		}}
+	}
+}
+
+// wordlessLook doesn't say that a look has ended by a time limit.
+func wordlessLook() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker {
+		return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
+			began := time.Now()
+			s, err := locker.Inspect(ctx, l, name, waiters)
+			if errors.Is(err, locker.ErrNoAnswer) && ctx.Err() == nil {
+				time.Sleep(time.Until(began.Add(5 * time.Second)))
+				err = &locker.Error{Op: "inspect", Name: name, Err: errors.New("i/o timeout")}
+			}
+			return s, err
 		}}
 	}
 }

@@ -10,28 +10,28 @@ import (
 )
 
 var reentrantCases = []Case{
-	{ID: "O1", Name: "owner-gets-in-again-without-a-request", Run: getsInAgain,
+	{ID: "O1", Name: "task-gets-in-again-without-a-request", Run: getsInAgain,
 		Hooks: []Hook{HookRequests},
 		Why: "a function that takes the lock its caller has must neither wait for its caller nor " +
 			"get another token"},
 	{ID: "O2", Name: "last-handle-frees-the-lock", Run: lastHandleFrees,
 		Why: "if the inner release freed the lock, the outer function would go on without it; if " +
 			"none did, nobody would get it again"},
-	{ID: "O3", Name: "owners-exclude-each-other", Run: ownersExclude,
+	{ID: "O3", Name: "tasks-exclude-each-other", Run: tasksExclude,
 		Why: "two tasks of one process are two holders, whatever goroutine they run on"},
 	{ID: "O4", Name: "loss-ends-all-handles", Run: lossEndsHandles,
 		Needs: locker.RevocationRenewal, Hooks: []Hook{HookRemove},
 		Why: "each function that works under the lock must learn that it is lost, not only the " +
 			"one that has acquired it"},
-	{ID: "O5", Name: "owner-gets-in-while-it-acquires", Run: entersWhileAcquiring,
+	{ID: "O5", Name: "task-gets-in-while-it-acquires", Run: entersWhileAcquiring,
 		Why: "two goroutines of one task that ask at the same time must get one lease, and the " +
 			"second must not wait for the first one's release"},
 }
 
 func getsInAgain(t T, h *Harness) {
 	l, other, name := middleware.Reentrant(h.OpenLocker(t)), h.OpenLocker(t), step.LockName(t)
-	owner := middleware.WithOwner(t.Context())
-	outer, err := step.AcquireContext(t, owner, l, name)
+	task := middleware.WithTask(t.Context())
+	outer, err := step.AcquireContext(t, task, l, name)
 	if err != nil {
 		t.Fatalf("Acquire = %v, want a lease", err)
 	}
@@ -39,9 +39,9 @@ func getsInAgain(t T, h *Harness) {
 	const handles = 50
 	var inner []locker.Lease
 	for range handles {
-		lease, err := step.AcquireContext(t, owner, l, name)
+		lease, err := step.AcquireContext(t, task, l, name)
 		if err != nil {
-			t.Fatalf("Acquire of the owner = %v, want a handle", err)
+			t.Fatalf("Acquire of the task = %v, want a handle", err)
 		}
 		if lease.Token() != outer.Token() || lease.Err() != nil {
 			t.Errorf("the handle has token %v, Err = %v, want %v and nil", lease.Token(), lease.Err(), outer.Token())
@@ -60,10 +60,10 @@ func getsInAgain(t T, h *Harness) {
 
 func lastHandleFrees(t T, h *Harness) {
 	l, other, name := middleware.Reentrant(h.OpenLocker(t)), h.OpenLocker(t), step.LockName(t)
-	owner := middleware.WithOwner(t.Context())
+	task := middleware.WithTask(t.Context())
 	var handles []locker.Lease
 	for range 3 {
-		lease, err := step.AcquireContext(t, owner, l, name)
+		lease, err := step.AcquireContext(t, task, l, name)
 		if err != nil {
 			t.Fatalf("Acquire = %v, want a lease", err)
 		}
@@ -84,16 +84,16 @@ func lastHandleFrees(t T, h *Harness) {
 	h.WaitNoResidue(t)
 }
 
-func ownersExclude(t T, h *Harness) {
+func tasksExclude(t T, h *Harness) {
 	l, name := middleware.Reentrant(h.OpenLocker(t)), step.LockName(t)
-	one, two := middleware.WithOwner(t.Context()), middleware.WithOwner(t.Context())
+	one, two := middleware.WithTask(t.Context()), middleware.WithTask(t.Context())
 	lease, err := step.AcquireContext(t, one, l, name)
 	if err != nil {
 		t.Fatalf("Acquire = %v, want a lease", err)
 	}
-	step.WantHeld(t, l, name) // without an owner
+	step.WantHeld(t, l, name) // without a task
 	if stolen, err := step.AcquireContext(t, two, l, name, locker.NoWait()); !errors.Is(err, locker.ErrHeld) {
-		t.Fatalf("TryAcquire of another owner = %v, %v, want ErrHeld", stolen, err)
+		t.Fatalf("TryAcquire of another task = %v, %v, want ErrHeld", stolen, err)
 	}
 	waiter := step.StartAcquireContext(t, two, l, name)
 	h.WaitQueued(t, name, 1)
@@ -101,17 +101,17 @@ func ownersExclude(t T, h *Harness) {
 	step.Release(t, lease)
 	next := waiter.Granted(t, h.HandOffLimit())
 	if next.Token() == lease.Token() {
-		t.Errorf("two owners have the token %v", next.Token())
+		t.Errorf("two tasks have the token %v", next.Token())
 	}
 	step.Release(t, next)
 }
 
 func lossEndsHandles(t T, h *Harness) {
 	l, other, name := middleware.Reentrant(h.OpenLocker(t)), h.OpenLocker(t), step.LockName(t)
-	owner := middleware.WithOwner(t.Context())
+	task := middleware.WithTask(t.Context())
 	var handles []locker.Lease
 	for range 3 {
-		lease, err := step.AcquireContext(t, owner, l, name, h.ttl()...)
+		lease, err := step.AcquireContext(t, task, l, name, h.ttl()...)
 		if err != nil {
 			t.Fatalf("Acquire = %v, want a lease", err)
 		}
@@ -121,9 +121,9 @@ func lossEndsHandles(t T, h *Harness) {
 	for _, lease := range handles {
 		step.LostWithin(t, h.ExpiryLimit(), lease)
 	}
-	again, err := step.AcquireContext(t, owner, l, name)
+	again, err := step.AcquireContext(t, task, l, name)
 	if err != nil {
-		t.Fatalf("Acquire of the owner after the loss = %v, want another lease", err)
+		t.Fatalf("Acquire of the task after the loss = %v, want another lease", err)
 	}
 	for _, lease := range handles {
 		err := step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(t.Context()) })
@@ -138,11 +138,11 @@ func lossEndsHandles(t T, h *Harness) {
 
 func entersWhileAcquiring(t T, h *Harness) {
 	l, other, name := middleware.Reentrant(h.OpenLocker(t)), h.OpenLocker(t), step.LockName(t)
-	owner := middleware.WithOwner(t.Context())
+	task := middleware.WithTask(t.Context())
 	held := step.Acquire(t, other, name)
 	var waiters []*step.Attempt
 	for range 3 {
-		waiters = append(waiters, step.StartAcquireContext(t, owner, l, name))
+		waiters = append(waiters, step.StartAcquireContext(t, task, l, name))
 	}
 	h.WaitQueued(t, name, 1) // the others wait for the first
 	waiters[0].WantPending(t)
@@ -154,7 +154,7 @@ func entersWhileAcquiring(t T, h *Harness) {
 			token = lease.Token()
 		}
 		if lease.Token() != token {
-			t.Errorf("handles of one owner have the tokens %v and %v", token, lease.Token())
+			t.Errorf("handles of one task have the tokens %v and %v", token, lease.Token())
 		}
 	}
 	for _, w := range waiters {

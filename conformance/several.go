@@ -51,11 +51,11 @@ func several(t T, n int) []string {
 }
 
 // acquireAll is AcquireAll with a limit.
-func acquireAll(t T, l locker.Locker, wants ...locker.Want) *locker.LeaseSet {
+func acquireAll(t T, l locker.Locker, names []string) *locker.LeaseSet {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()
-	leases, err := locker.AcquireAll(ctx, l, wants...)
+	leases, err := locker.AcquireAll(ctx, l, locker.Wants(names...))
 	if err != nil {
 		t.Fatalf("AcquireAll = %v, want leases", err)
 	}
@@ -85,7 +85,7 @@ func wantLockOf(t T, what string, err error, name string, targets ...error) {
 func allOrNone(t T, h *Harness) {
 	l, other, names := h.OpenLocker(t), h.OpenLocker(t), several(t, 3)
 	held := step.Acquire(t, other, names[1])
-	leases, err := locker.TryAcquireAll(t.Context(), l, locker.Names(names...)...)
+	leases, err := locker.TryAcquireAll(t.Context(), l, locker.Wants(names...))
 	if err == nil {
 		t.Fatalf("TryAcquireAll = leases, want ErrHeld: another holder has one of the locks")
 	}
@@ -96,7 +96,7 @@ func allOrNone(t T, h *Harness) {
 	step.FreeWithin(t, h.Slack, other, names[2])
 	step.Release(t, held)
 	step.FreeWithin(t, h.Slack, other, names[1])
-	leases = acquireAll(t, l, locker.Names(names...)...)
+	leases = acquireAll(t, l, names)
 	for _, name := range names {
 		step.WantLive(t, leases.Lease(name), other)
 	}
@@ -145,8 +145,8 @@ func askedAtOnce(t T, h *Harness) {
 	const locks, tries, delay = 5, 5, 100 * time.Millisecond
 	l, link := h.OpenLinked(t)
 	names := several(t, locks)
-	link.Delay(delay/2, delay/2)                               // from the beginning: some backends measure the network
-	releaseAll(t, acquireAll(t, l, locker.Names(names...)...)) // and connects
+	link.Delay(delay/2, delay/2)           // from the beginning: some backends measure the network
+	releaseAll(t, acquireAll(t, l, names)) // and connects
 	one, all := time.Hour, time.Hour
 	for range tries {
 		began := time.Now()
@@ -155,7 +155,7 @@ func askedAtOnce(t T, h *Harness) {
 		step.Release(t, lease)
 		for range 2 { // before the second one the service has hardly had the time to clear away what is unused
 			began = time.Now()
-			leases := acquireAll(t, l, locker.Names(names...)...)
+			leases := acquireAll(t, l, names)
 			all = min(all, time.Since(began))
 			releaseAll(t, leases)
 		}

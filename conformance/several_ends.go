@@ -22,7 +22,7 @@ func severalGivenUp(t T, h *Harness) {
 		}
 		ended := make(chan error, 1)
 		go func() {
-			_, err := locker.AcquireAll(ctx, l, locker.Names(names...)...)
+			_, err := locker.AcquireAll(ctx, l, locker.Wants(names...))
 			ended <- err
 		}()
 		if cancels {
@@ -56,10 +56,10 @@ func waitHeld(t T, other locker.Locker, name string) {
 
 func severalFailed(t T, h *Harness) {
 	l, other, names := h.OpenLocker(t), h.OpenLocker(t), several(t, 3)
-	releaseAll(t, acquireAll(t, l, locker.Names(names...)...)) // and connects
+	releaseAll(t, acquireAll(t, l, names)) // and connects
 	up := h.TakeDown(t)
 	ctx, cancel := context.WithTimeout(t.Context(), h.Slack)
-	_, err := locker.AcquireAll(ctx, l, locker.Names(names...)...)
+	_, err := locker.AcquireAll(ctx, l, locker.Wants(names...))
 	cancel()
 	if err == nil || errors.Is(err, locker.ErrHeld) {
 		t.Errorf("AcquireAll without a service = %v, want its failure", err)
@@ -78,8 +78,7 @@ func lostOnTheWay(t T, h *Harness) {
 	defer cancel()
 	got := make(chan *locker.LeaseSet, 1)
 	go func() {
-		wants := []locker.Want{{Name: names[0], Opts: h.ttl()}, {Name: names[1], Opts: h.ttl()}}
-		leases, _ := locker.AcquireAll(ctx, l, wants...)
+		leases, _ := locker.AcquireAll(ctx, l, locker.Wants(names...), h.ttl()...)
 		got <- leases
 	}()
 	waitHeld(t, other, names[0])
@@ -116,8 +115,7 @@ func lostOnTheWay(t T, h *Harness) {
 
 func oneOfSeveralLost(t T, h *Harness) {
 	l, other, names := h.OpenLocker(t), h.OpenLocker(t), several(t, 3)
-	wants := []locker.Want{{Name: names[0], Opts: h.ttl()}, {Name: names[1], Opts: h.ttl()}, {Name: names[2], Opts: h.ttl()}}
-	err := locker.DoAll(t.Context(), l, wants, func(ctx context.Context, leases *locker.LeaseSet) error {
+	err := locker.DoAll(t.Context(), l, locker.Wants(names...), func(ctx context.Context, leases *locker.LeaseSet) error {
 		h.Remove(t, names[1])
 		if !step.WaitClosed(leases.Done(), h.ExpiryLimit()) {
 			t.Errorf("Done isn't closed after the loss of one lock")
@@ -133,7 +131,7 @@ func oneOfSeveralLost(t T, h *Harness) {
 			t.Errorf("Err of another lock = %v, want nil until its release", err)
 		}
 		return nil
-	})
+	}, h.ttl()...)
 	if !errors.Is(err, locker.ErrLost) {
 		t.Errorf("DoAll = %v, want ErrLost", err)
 	}

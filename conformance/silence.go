@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -98,8 +99,11 @@ func releaseInSilence(t T, held []locker.Lease) {
 		}
 		releases[i] = func() error {
 			began := time.Now()
-			_ = lease.Release(t.Context()) // not confirmed, or lost by now
+			err := lease.Release(t.Context())
 			late[i] = time.Since(began) - limit
+			if err != nil && !errors.Is(err, locker.ErrUnconfirmed) && !errors.Is(err, locker.ErrLost) {
+				return fmt.Errorf("a Release during the silence = %w, want ErrUnconfirmed, or ErrLost", err)
+			}
 			return nil
 		}
 	}

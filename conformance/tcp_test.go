@@ -117,7 +117,7 @@ func (l *tcpLock) Acquire(ctx context.Context) (driver.Grant, error) {
 		return driver.Grant{}, err
 	case !reply.OK:
 		l.clear = true
-		return driver.Grant{}, &driver.HeldError{RetryAfter: 50 * time.Millisecond}
+		return driver.Grant{}, &driver.HeldError{AskWithin: 50 * time.Millisecond}
 	}
 	return driver.Grant{Token: reply.Token, Base: base, TTL: l.args.TTL}, nil
 }

@@ -205,7 +205,7 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 		return driver.Grant{}, err
 	case !r.ok:
 		l.clear, l.waited = true, true
-		return driver.Grant{}, &driver.HeldError{RetryAfter: l.d.server.pollPause()}
+		return driver.Grant{}, &driver.HeldError{AskWithin: l.d.server.pollPause()}
 	}
 	l.extend(sent)
 	return driver.Grant{Token: r.token, Base: sent, TTL: l.ttl}, nil

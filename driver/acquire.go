@@ -32,7 +32,7 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 		return nil, err
 	}
 	if err := ContextError(ctx); err != nil {
-		return nil, gaveUp(err, "error", err)
+		return nil, gaveUp(err, locker.OutcomeError, err)
 	}
 	if e.heldByCaller(ctx, subjectOf(&req)) {
 		return nil, locker.ErrHeldByCaller

@@ -11,7 +11,7 @@ import (
 
 // polled is a service that always answers at once that the lock is held.
 func polled(context.Context, *fakeLock) (driver.Grant, error) {
-	return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
+	return driver.Grant{}, &driver.HeldError{AskWithin: time.Minute}
 }
 
 func TestNoWait(t *testing.T) {
@@ -95,7 +95,7 @@ func TestNoWaitAndNoAnswer(t *testing.T) {
 	ignoringBubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(context.Context, *fakeLock) (driver.Grant, error) {
 			time.Sleep(time.Hour) // ignores its context
-			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
+			return driver.Grant{}, &driver.HeldError{AskWithin: time.Second}
 		}}
 		l := open(t, f)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -164,7 +164,7 @@ func TestTheAnswerToThePreviousHead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 			if l.n == 0 {
-				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
+				return driver.Grant{}, &driver.HeldError{AskWithin: time.Minute}
 			}
 			return driver.Grant{}, hang(ctx)
 		}}
@@ -187,7 +187,7 @@ func TestALateAnswerToAHeadThatHasGone(t *testing.T) {
 				return driver.Grant{}, hang(ctx)
 			}
 			time.Sleep(2 * time.Second) // ignores its context
-			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
+			return driver.Grant{}, &driver.HeldError{AskWithin: time.Minute}
 		}}
 		l := open(t, f)
 		first := start(t, l, "name")

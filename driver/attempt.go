@@ -115,8 +115,8 @@ func (a *attempt) conclude() error {
 			continue
 		}
 		var held *HeldError
-		if errors.As(a.err, &held) {
-			pause = min(pause, max(held.RetryAfter, firstPause)) // the engine never spins
+		if errors.As(a.err, &held) && held.AskWithin != 0 {
+			pause = min(pause, max(held.AskWithin, firstPause)) // the engine never spins
 		}
 		e.sleep(&a.call, &pause)
 		if err := a.askAgain(); err != nil {

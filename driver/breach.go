@@ -82,5 +82,5 @@ func cutSlot(text string) (rest string, slot int, err error) {
 // contains b. The driver must not wrap it. The engine recognises a breach only when it isn't
 // wrapped: a wrapped one may be another lease's, which came with the cause of some context.
 func Broken(b locker.Breach) error {
-	return &verdict.Loss{Class: "broken", Err: fmt.Errorf("%w: %w", locker.ErrLost, &b)}
+	return &verdict.Loss{Class: locker.LossBroken, Err: fmt.Errorf("%w: %w", locker.ErrLost, &b)}
 }

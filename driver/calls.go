@@ -142,7 +142,8 @@ func (e *engine) callRenew(ctx context.Context, ttl time.Duration, leases []*lea
 }
 
 // callOnce makes one call of the driver that belongs to no acquisition, on the goroutine of the
-// caller, bounded by the caller's context and by callLimit.
+// caller, bounded by the caller's context and by callLimit. If callLimit ended it, the error matches
+// locker.ErrNoAnswer, and no error of a context.
 func (e *engine) callOnce(ctx context.Context, call func(ctx context.Context) error) error {
 	if err := ContextError(ctx); err != nil {
 		return err
@@ -159,10 +160,7 @@ func (e *engine) callOnce(ctx context.Context, call func(ctx context.Context) er
 	}
 	callerctx.AwaitEnd(ctx)
 	if over := ContextError(ctx); over != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, over)
+		return fmt.Errorf("%w: %w", locker.ErrNoAnswer, over)
 	}
-	if errors.Is(err, context.DeadlineExceeded) { // by the limit above, not by the caller's
-		return errNoAnswer
-	}
-	return err
+	return ownLimit(limited.Err() != nil, err)
 }

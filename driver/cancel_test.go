@@ -56,10 +56,10 @@ func TestCancelAtEveryStepLeavesNothing(t *testing.T) {
 		{"in the service's queue", queuedThen(obedient), nil},
 		{"in the service's queue, granted later", queuedThen(late(granted)), nil},
 		{"in the service's queue, asked to poll later", queuedThen(late(func(*fakeLock) (driver.Grant, error) {
-			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
+			return driver.Grant{}, &driver.HeldError{AskWithin: time.Second}
 		})), nil},
 		{"between two polls", func(context.Context, *fakeLock) (driver.Grant, error) {
-			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
+			return driver.Grant{}, &driver.HeldError{AskWithin: time.Minute}
 		}, nil},
 		{"while a grant is proved", stale, func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) }},
 		{"while a grant is proved, which comes later", stale, func(context.Context, *fakeLock) (driver.Instant, error) {

@@ -39,6 +39,10 @@ func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 // than the truth, which is right for requests: at worst a lease is thought to end too early. Now
 // looks the suspended time up, which is right for checks.
 //
+// On Linux these clocks show no jumps. But while a daemon corrects the system's clock gradually, they
+// run slower or faster (with chrony by up to 8.3 %, unless maxslewrate says less). The allowance for
+// clocks covers 1 % (validity.go).
+//
 // A virtual machine that its host pauses (a snapshot, a live migration, a stopped guest) is
 // different: no clock of the guest moves during the pause, and after it nothing in the guest knows
 // of it. A lease that expired during such a pause looks valid until its next renewal is answered,

@@ -87,7 +87,7 @@ func (e *engine) shutDown() error {
 }
 
 func unconfirmed(leases int) error {
-	return fmt.Errorf("the removal of %d leases is not confirmed", leases)
+	return fmt.Errorf("%w for %d leases", locker.ErrUnconfirmed, leases)
 }
 
 func (e *engine) closeDriver() error {
@@ -97,7 +97,7 @@ func (e *engine) closeDriver() error {
 	go func() { closed <- e.driver.Close(ctx) }()
 	select {
 	case err := <-closed:
-		return err
+		return ownLimit(ctx.Err() != nil, err)
 	case <-time.After(callLimit + closeGrace):
 		return errors.New("closing the driver doesn't return")
 	}

@@ -90,7 +90,10 @@ func TestCloseDuringHungCalls(t *testing.T) {
 				if call != "renew" && err == nil {
 					t.Error("Close = nil, though something is left")
 				}
-				if call == "acquire" && !strings.HasSuffix(err.Error(), "the removal of 1 leases is not confirmed") {
+				if call != "renew" {
+					matches(t, "Close", err, locker.ErrUnconfirmed)
+				}
+				if call == "acquire" && !strings.HasSuffix(err.Error(), "is not confirmed for 1 leases") {
 					t.Errorf("Close = %v, want it to say what is left", err) // the reason isn't known
 				}
 				synctest.Wait()

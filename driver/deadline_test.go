@@ -18,7 +18,7 @@ func TestHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
 	}{
 		{"the driver obeys its context", func(chan struct{}) func(context.Context, *fakeLock) (driver.Instant, error) {
 			return func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) }
-		}, context.DeadlineExceeded},
+		}, locker.ErrNoAnswer},
 		{"the driver ignores its context", func(gate chan struct{}) func(context.Context, *fakeLock) (driver.Instant, error) {
 			return func(context.Context, *fakeLock) (driver.Instant, error) {
 				<-gate

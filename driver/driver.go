@@ -65,7 +65,8 @@
 //     Acquire, reports a loss: where one matches [locker.ErrLost], the engine replaces it by an
 //     error with the same text that doesn't match it.
 //  8. Every call returns, always: with its context, or, where the client ignores contexts, within
-//     limits of the driver's own that are far below a third of the TTL. The engine survives a call
+//     limits of the driver's own that are far below a third of the TTL. The error of a limit of its
+//     own matches [locker.ErrNoAnswer], and no error of a context. The engine survives a call
 //     that is late, but can't renew that lock in the meantime. Where Acquire and Release return at
 //     once when their context ends, the backend declares it ([Config.ObeysContext]), and the engine
 //     calls them on the caller's goroutine. The first Lock of each call of [locker.Locker.Acquire]
@@ -98,6 +99,17 @@
 // Driver.Close is called once, and no call begins after it. When the time for closing is up, calls
 // may still be under way: then Close makes them return. The engine calls no method of a driver
 // while it holds a mutex of its own.
+//
+// # What a driver may have in addition
+//
+// A Driver may be an [Inspector], a [Breaker] and a [TokenReader], and a Lock an [Extender]. The engine
+// finds out at run time. A method with other parameters or results compiles, and then the Locker
+// can't do what it is for. So let the compiler look:
+//
+//	var _ driver.Inspector = (*myDriver)(nil)
+//	var _ driver.Breaker = (*myDriver)(nil)
+//	var _ driver.TokenReader = (*myDriver)(nil)
+//	var _ driver.Extender = (*myLock)(nil)
 package driver
 
 import (
@@ -150,7 +162,7 @@ type Lock interface {
 	//   - [ErrQueued]: the acquisition is in the service's queue, or will be with the next call. The
 	//     next call blocks until the grant;
 	//   - a [*HeldError], or another error that matches [locker.ErrHeld]: the acquisition has left
-	//     nothing that keeps anybody out. The engine calls again, after a pause that RetryAfter
+	//     nothing that keeps anybody out. The engine calls again, after a pause that AskWithin
 	//     bounds;
 	//   - the service's error. Then nothing is known, and the acquisition fails.
 	//
@@ -191,17 +203,20 @@ var ErrQueued = fmt.Errorf("%w; queued", locker.ErrHeld)
 // HeldError is the error of an Acquire that found the lock held and left nothing in the service's
 // queue. It matches [locker.ErrHeld].
 //
-// RetryAfter is an upper bound of the pause before the engine asks again, not a lower one as in
-// HTTP. The pause is 5 ms at first and doubles with each answer, up to RetryAfter if that is longer,
-// and to 320 ms at most. Each pause is random, from half of that to one and a half times as long. So
-// the longest one, which belongs to the Slack of [locker.Expiry], is 3/2 of RetryAfter, and never
-// more than 480 ms.
+// AskWithin is an upper bound of the pause before the engine asks again; 0: there is none. The
+// engine's own pause is 5 ms at first and doubles with each answer, up to 320 ms. AskWithin makes it
+// shorter, but not shorter than 5 ms. Each pause is random, from half of that to one and a half times
+// as long. So the longest one, which belongs to the Slack of [locker.Expiry], is 3/2 of AskWithin, and
+// never more than 480 ms.
 type HeldError struct {
-	RetryAfter time.Duration
+	AskWithin time.Duration
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("%v; ask again in %v", locker.ErrHeld, e.RetryAfter)
+	if e.AskWithin == 0 {
+		return locker.ErrHeld.Error()
+	}
+	return fmt.Sprintf("%v; ask again within %v", locker.ErrHeld, e.AskWithin)
 }
 
 // Is reports whether target is [locker.ErrHeld].

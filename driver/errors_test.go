@@ -77,14 +77,14 @@ func says(t *testing.T, err error, op, name string, causes ...error) {
 }
 
 func TestHeld(t *testing.T) {
-	for _, err := range []error{driver.ErrQueued, &driver.HeldError{RetryAfter: time.Second}} {
+	for _, err := range []error{driver.ErrQueued, &driver.HeldError{AskWithin: time.Second}} {
 		matches(t, "Held", err, locker.ErrHeld)
 		matchesNone(t, "Held", err, locker.ErrLost, context.DeadlineExceeded)
 		if err.Error() == "" {
 			t.Error("Held has no text")
 		}
 	}
-	if a, b := (driver.ErrQueued).Error(), (&driver.HeldError{RetryAfter: time.Second}).Error(); a == b {
+	if a, b := (driver.ErrQueued).Error(), (&driver.HeldError{AskWithin: time.Second}).Error(); a == b {
 		t.Errorf("both are %q, want the second to tell when to ask again", a)
 	}
 	err := &driver.PartialReleaseError{Err: errService}

@@ -126,8 +126,8 @@ func TestObserveRefused(t *testing.T) {
 				if len(got) != 1 || got[0].Took != tc.took || got[0].ID != 1 || !errors.Is(err, got[0].Cause) {
 					t.Fatalf("%v: the events are %+v", err, got)
 				}
-				if o := locker.Outcome(got[0].Cause); o != tc.outcome || o != locker.Outcome(err) {
-					t.Errorf("the outcome of the event is %q, that of Acquire %q, want %q", o, locker.Outcome(err), tc.outcome)
+				if o := locker.OutcomeOf(got[0].Cause); o != tc.outcome || o != locker.OutcomeOf(err) {
+					t.Errorf("the outcome of the event is %q, that of Acquire %q, want %q", o, locker.OutcomeOf(err), tc.outcome)
 				}
 				if s := statsOf(t, l); len(s.Refused) != 1 || s.Refused[tc.outcome] != 1 || s.Waiting != 0 {
 					t.Errorf("Stats = %+v", s)

@@ -98,7 +98,7 @@ func (a *acquisition) Acquire(context.Context) (driver.Grant, error) {
 	sent := driver.Stamp()
 	token, ok := a.store.acquire(a.name, a.owner, a.ttl)
 	if !ok {
-		return driver.Grant{}, &driver.HeldError{RetryAfter: 50 * time.Millisecond}
+		return driver.Grant{}, &driver.HeldError{AskWithin: 50 * time.Millisecond}
 	}
 	return driver.Grant{Token: token, Base: sent, TTL: a.ttl}, nil
 }

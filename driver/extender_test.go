@@ -43,6 +43,11 @@ type decorated struct{ locker.Lease }
 
 func (d decorated) Unwrap() any { return d.Lease }
 
+// natural is one, too.
+type natural struct{ locker.Lease }
+
+func (n natural) Unwrap() locker.Lease { return n.Lease }
+
 func TestAsFindsWhatTheBackendOffers(t *testing.T) {
 	f := &fake{t: t}
 	l := driver.New(offering{f}, driver.Config{TTL: ttl})
@@ -50,7 +55,7 @@ func TestAsFindsWhatTheBackendOffers(t *testing.T) {
 	defer l.Close()
 	for name, want := range map[string]bool{"something": true, "nothing": false} {
 		lease := mustAcquire(t, l, name)
-		for _, lease := range []locker.Lease{lease, decorated{lease}, decorated{decorated{lease}}} {
+		for _, lease := range []locker.Lease{lease, decorated{lease}, natural{lease}, natural{decorated{natural{lease}}}} {
 			c, ok := locker.As[revised](lease)
 			if ok != want || ok && c.Revision() != 7 {
 				t.Errorf("%s: As = %v, %v", name, c, ok)

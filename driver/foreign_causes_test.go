@@ -36,7 +36,7 @@ func TestForeignCauseOfAContext(t *testing.T) {
 				p.cancel(e)
 				err := p.failed()
 				matches(t, "Acquire", err, context.Canceled, e)
-				if got := locker.Outcome(err); got != "canceled" {
+				if got := locker.OutcomeOf(err); got != "canceled" {
 					t.Errorf("Outcome = %q", got)
 				}
 
@@ -44,7 +44,7 @@ func TestForeignCauseOfAContext(t *testing.T) {
 				defer cancel()
 				_, err = l.Acquire(ctx, "name")
 				matches(t, "Acquire", err, context.DeadlineExceeded, e)
-				if got := locker.Outcome(err); (got == "timeout") != tc.held {
+				if got := locker.OutcomeOf(err); (got == "timeout") != tc.held {
 					t.Errorf("Outcome = %q", got)
 				}
 			})
@@ -79,7 +79,7 @@ func TestForeignErrorOfAContext(t *testing.T) {
 			if len(kinds) > 0 {
 				want = "timeout"
 			}
-			if got := locker.Outcome(p.failed()); got != want {
+			if got := locker.OutcomeOf(p.failed()); got != want {
 				t.Errorf("Outcome = %q, want %q", got, want)
 			}
 		})

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -111,7 +112,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	select {
 	case err = <-result:
 	case <-ctx.Done():
-		err = ContextError(ctx)
+		err = fmt.Errorf("%w: %w", locker.ErrNoAnswer, ContextError(ctx))
 	case <-l.done:
 	}
 	if endErr := l.Err(); endErr != nil {
@@ -148,7 +149,7 @@ func (e *engine) checkDeadline(l *lease, now Instant) bool {
 	case l.phase != holding || !l.deadline.passed(now):
 		return false
 	case now >= l.validity.limit && l.validity.limit <= l.validity.expiry(): // else it had ended before
-		e.lose(l, cause{err: &verdict.Loss{Class: "max_hold", Err: locker.ErrMaxHold}})
+		e.lose(l, cause{err: &verdict.Loss{Class: locker.LossMaxHold, Err: locker.ErrMaxHold}})
 	default:
 		e.lose(l, cause{err: l.whyNotRenewed(now)})
 	}

@@ -54,7 +54,7 @@ func classOfLoss(why error) *verdict.Loss {
 	if loss, ok := why.(*verdict.Loss); ok { //nolint:errorlint // not another lease's, in a driver's error
 		return loss
 	}
-	return &verdict.Loss{Class: "revoked", Err: why}
+	return &verdict.Loss{Class: locker.LossRevoked, Err: why}
 }
 
 // whyNotRenewed is the cause of a lease that missed its deadline. It distinguishes a service that
@@ -66,30 +66,28 @@ func (l *lease) whyNotRenewed(now Instant) error {
 	case r.lastErr != nil:
 		class, why.err = classOfFailure(r.lastErr), r.lastErr
 	case r.running:
-		class = serviceSilent
+		class = locker.LossServiceSilent
 		why.text = fmt.Sprintf(": no answer in %v", now.Sub(r.startedAt).Round(time.Millisecond))
 	case l.req.NoRenewal && r.byHandErr != nil:
 		class, why.err = classOfFailure(r.byHandErr), r.byHandErr
 	case l.req.NoRenewal:
-		class, why.text = "not_renewed", ", by the caller"
+		class, why.text = locker.LossNotRenewed, ", by the caller"
 	case l.moment < v.expiry(): // a renewal was due before the deadline
 		late := now.Sub(l.moment).Round(time.Millisecond)
-		class, why.text = "process_late", fmt.Sprintf(": this process was late by %v to ask", late)
+		class, why.text = locker.LossProcessLate, fmt.Sprintf(": this process was late by %v to ask", late)
 	default: // the last answer came when it was too late for another renewal
-		class, why.text = "unproven", ": the service's answers prove no renewal that is new enough"
+		class, why.text = locker.LossUnproven, ": the service's answers prove no renewal that is new enough"
 	}
 	return &verdict.Loss{Class: class, Err: &why}
 }
-
-const serviceSilent = "service_silent"
 
 // classOfFailure distinguishes a service that answered a renewal with an error from one that was
 // silent until a time limit, of the engine or of the driver, ended the renewal.
 func classOfFailure(err error) string {
 	if _, ok := err.(*unanswered); ok { //nolint:errorlint // callRenew returns it as it is
-		return serviceSilent
+		return locker.LossServiceSilent
 	}
-	return "service_failed"
+	return locker.LossServiceFailed
 }
 
 // unanswered is the error of a renewal that a time limit has ended.
@@ -98,13 +96,36 @@ type unanswered struct{ err error }
 func (u *unanswered) Error() string { return u.err.Error() }
 func (u *unanswered) Unwrap() error { return u.err }
 
-// markUnanswered returns err, as unanswered if a time limit is the reason for it. call is the
-// context of the renewal. It must not be called under the engine's mutex.
+// markUnanswered returns err as ownLimit does, and as unanswered if a time limit is the reason for it.
+// call is the context of the renewal. It must not be called under the engine's mutex.
 func markUnanswered(call context.Context, err error) error {
-	if err == nil || errors.Is(err, locker.ErrLost) || call.Err() == nil && !errors.Is(err, verdict.ErrNoAnswer) {
+	if err == nil || errors.Is(err, locker.ErrLost) {
 		return err
 	}
-	return &unanswered{err}
+	over := call.Err() != nil
+	silent := over || errors.Is(err, locker.ErrNoAnswer)
+	if err = ownLimit(over, err); silent {
+		return &unanswered{err}
+	}
+	return err
+}
+
+// ownLimit returns err, the error of a call of the driver that ended while its caller still wanted the
+// answer. over says that the engine's time limit had passed: then the result matches
+// locker.ErrNoAnswer. It never matches the error of a context, which would say that the caller's own
+// context is over; its text stays. It must not be called under the engine's mutex.
+func ownLimit(over bool, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case err == context.DeadlineExceeded, err == context.Canceled: //nolint:errorlint // with a text that says no more
+		return locker.ErrNoAnswer
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return &withCause{locker.ErrNoAnswer, &textOnly{err}}
+	case over && !errors.Is(err, locker.ErrNoAnswer):
+		return &withCause{locker.ErrNoAnswer, err}
+	}
+	return err
 }
 
 // withoutLoss returns err, the answer of a call that can't report a loss. Where err matches
@@ -112,12 +133,12 @@ func markUnanswered(call context.Context, err error) error {
 // it for the loss of a lease. It must not be called under the engine's mutex.
 func withoutLoss(err error) error {
 	if errors.Is(err, locker.ErrLost) {
-		return &noLoss{err}
+		return &textOnly{err}
 	}
 	return err
 }
 
-// noLoss has the text of an error, and doesn't match it.
-type noLoss struct{ err error }
+// textOnly has the text of an error, and doesn't match it.
+type textOnly struct{ err error }
 
-func (n *noLoss) Error() string { return n.err.Error() }
+func (t *textOnly) Error() string { return t.err.Error() }

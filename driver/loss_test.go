@@ -9,7 +9,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
 )
 
 // lossyError is a driver's error with a method that once was asked for the class of a loss.
@@ -98,7 +97,7 @@ func TestLossByASilentService(t *testing.T) {
 		want  string
 	}{
 		"the engine's limit":     {func(ctx context.Context, _ int) error { return hang(ctx) }, "service_silent"},
-		"the driver's own limit": {func(context.Context, int) error { return fmt.Errorf("renew: %w", kit.ErrNoAnswer) }, "service_silent"},
+		"the driver's own limit": {func(context.Context, int) error { return fmt.Errorf("renew: %w", locker.ErrNoAnswer) }, "service_silent"},
 		"silent at last": {func(ctx context.Context, before int) error {
 			if before < 2 {
 				return errService
@@ -136,7 +135,7 @@ func TestLossOfALeaseThatItsHolderRenews(t *testing.T) {
 		want    string
 	}{
 		"the service fails":        {[]error{errService}, "service_failed"},
-		"the service is silent":    {[]error{kit.ErrNoAnswer}, "service_silent"},
+		"the service is silent":    {[]error{locker.ErrNoAnswer}, "service_silent"},
 		"the last one succeeded":   {[]error{errService, nil}, "not_renewed"},
 		"the last one has failed":  {[]error{nil, errService}, "service_failed"},
 		"the holder never renewed": {nil, "not_renewed"},

@@ -95,7 +95,7 @@ func TestALossBeforeTheGrant(t *testing.T) {
 			return driver.Grant{}, until(ctx, t)
 		}, nil},
 		{"between two polls", func(context.Context, *testing.T, *fakeLock) (driver.Grant, error) {
-			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
+			return driver.Grant{}, &driver.HeldError{AskWithin: time.Minute}
 		}, nil},
 		{"granted all the same", func(ctx context.Context, t *testing.T, l *fakeLock) (driver.Grant, error) {
 			_ = until(ctx, t)

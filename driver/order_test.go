@@ -56,7 +56,7 @@ func TestLocalOrder(t *testing.T) {
 				l.lost(errRevoked)
 				return driver.Grant{}, driver.ErrQueued
 			case c.way == "polls" && c.tries < 3:
-				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Millisecond}
+				return driver.Grant{}, &driver.HeldError{AskWithin: time.Millisecond}
 			case c.way == "queued" && c.tries == 1:
 				return driver.Grant{}, driver.ErrQueued
 			case c.way == "stale":

@@ -84,7 +84,7 @@ func TestAnOutageBehindAPollingHead(t *testing.T) {
 			case l.req.NoWait:
 				return driver.Grant{}, errService
 			case l.count(&l.acquires) == 1:
-				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
+				return driver.Grant{}, &driver.HeldError{AskWithin: time.Second}
 			}
 			return driver.Grant{}, hang(ctx)
 		}}
@@ -130,7 +130,7 @@ func TestAnOutageBeforeTheHeadPolls(t *testing.T) {
 				case 2:
 					time.Sleep(ttl / 2)
 				}
-				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
+				return driver.Grant{}, &driver.HeldError{AskWithin: time.Second}
 			},
 			renew: func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService },
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // The cause of a caller's context is the caller's, and an error of the service is the driver's. Either
-// may match anything, so the engine adds what locker.Outcome returns. Its own errors need that only
+// may match anything, so the engine adds what locker.OutcomeOf returns. Its own errors need that only
 // where they wrap one of the others.
 
 // ranOut distinguishes a context whose time is up from one that was cancelled. callerErr is what
@@ -24,7 +24,7 @@ func gaveUp(callerErr error, timeOut string, err error) error {
 	if ranOut(callerErr) {
 		return &verdict.Outcome{Class: timeOut, Err: err}
 	}
-	return &verdict.Outcome{Class: "canceled", Err: err}
+	return &verdict.Outcome{Class: locker.OutcomeCanceled, Err: err}
 }
 
 // withOutcome adds the outcome to the error of an acquisition that did not end by its caller. It must
@@ -37,7 +37,7 @@ func withOutcome(err error) error {
 	case known:
 		return err
 	case errors.Is(err, locker.ErrName), errors.Is(err, locker.ErrOption), errors.Is(err, errors.ErrUnsupported):
-		return &verdict.Outcome{Class: "invalid", Err: err} // the driver refuses what the caller asks for
+		return &verdict.Outcome{Class: locker.OutcomeInvalid, Err: err} // the driver refuses what the caller asks for
 	}
-	return &verdict.Outcome{Class: "error", Err: err}
+	return &verdict.Outcome{Class: locker.OutcomeError, Err: err}
 }

@@ -20,8 +20,8 @@ var strangeErrors = []error{
 // wantOutcome fails the test unless err and the statistics of l say what became of the only call.
 func wantOutcome(t *testing.T, l locker.Locker, err error, want string) {
 	t.Helper()
-	if got := locker.Outcome(err); got != want {
-		t.Errorf("Outcome(%v) = %q, want %q", err, got, want)
+	if got := locker.OutcomeOf(err); got != want {
+		t.Errorf("OutcomeOf(%v) = %q, want %q", err, got, want)
 	}
 	if s := statsOf(t, l); s.Refused[want] != 1 || len(s.Refused) != 1 {
 		t.Errorf("Refused = %v, want one %s", s.Refused, want)
@@ -64,8 +64,8 @@ func TestOutcomeWhateverTheCause(t *testing.T) {
 					matches(t, "Acquire", err, cause)
 					wantOutcome(t, l, err, tc.want)
 					_, err = l.Acquire(ctx, "name") // a context that has ended
-					if want := map[bool]string{false: "canceled", true: "error"}[tc.times]; locker.Outcome(err) != want {
-						t.Errorf("at once: Outcome(%v) = %q, want %q", err, locker.Outcome(err), want)
+					if want := map[bool]string{false: "canceled", true: "error"}[tc.times]; locker.OutcomeOf(err) != want {
+						t.Errorf("at once: OutcomeOf(%v) = %q, want %q", err, locker.OutcomeOf(err), want)
 					}
 				})
 			})

@@ -69,7 +69,7 @@ func TestAPlaceThatIsLostDuringItsRenewal(t *testing.T) {
 			case 2:
 				due := driver.Stamp().Add(ttl / 3)
 				time.Sleep(due.Sub(driver.Stamp()) - due.Sub(tick)%(ttl/10))
-				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Millisecond}
+				return driver.Grant{}, &driver.HeldError{AskWithin: time.Millisecond}
 			case 1, 3:
 				return driver.Grant{}, driver.ErrQueued
 			}

@@ -23,7 +23,7 @@ func polls(t *testing.T, answer error) (func(context.Context, *fakeLock) (driver
 }
 
 func TestPollingBacksOff(t *testing.T) {
-	for _, answer := range []error{locker.ErrHeld, &driver.HeldError{RetryAfter: time.Hour}} {
+	for _, answer := range []error{locker.ErrHeld, &driver.HeldError{}, &driver.HeldError{AskWithin: time.Hour}} {
 		bubble(t, func(t *testing.T) {
 			acquire, asked := polls(t, answer)
 			p := start(t, open(t, &fake{acquire: acquire}), "name")
@@ -59,7 +59,7 @@ func TestPollingBacksOff(t *testing.T) {
 func TestPollingHonoursAHint(t *testing.T) {
 	const after = 50 * time.Millisecond
 	bubble(t, func(t *testing.T) {
-		acquire, asked := polls(t, &driver.HeldError{RetryAfter: after})
+		acquire, asked := polls(t, &driver.HeldError{AskWithin: after})
 		p := start(t, open(t, &fake{acquire: acquire}), "name")
 		time.Sleep(time.Minute)
 		p.waits()
@@ -77,7 +77,7 @@ func TestPollingIsBounded(t *testing.T) {
 	for _, after := range []time.Duration{1, time.Microsecond, -1, -time.Hour, 1 << 62} {
 		t.Run(after.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				acquire, asked := polls(t, &driver.HeldError{RetryAfter: after})
+				acquire, asked := polls(t, &driver.HeldError{AskWithin: after})
 				p := start(t, open(t, &fake{acquire: acquire}), "name")
 				time.Sleep(10 * time.Second)
 				p.waits()
@@ -124,7 +124,7 @@ func TestPollingUntilTheGrant(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			if l.count(&l.acquires) < 100 {
-				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
+				return driver.Grant{}, &driver.HeldError{AskWithin: time.Second}
 			}
 			return grant(l), nil
 		}}
@@ -148,7 +148,7 @@ func TestAPollingWaiterWaitsOn(t *testing.T) {
 				case l.n > 0:
 					return grant(l), nil
 				case l.count(&l.acquires) < 5:
-					return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
+					return driver.Grant{}, &driver.HeldError{AskWithin: time.Second}
 				}
 				return stamped(2 * ttl)(l), nil
 			},

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -134,8 +133,6 @@ func (e *engine) leaveQueue(w *waiter) {
 	w.prev, w.next = nil, nil
 }
 
-var errNoAnswer = errors.New("no answer from the service")
-
 // giveUpError is the error for a caller whose context is over with callerErr. It matches ErrHeld
 // only when the caller ran out of time and the service had said that the lock is held.
 func (e *engine) giveUpError(w *waiter, callerErr error) error {
@@ -144,9 +141,9 @@ func (e *engine) giveUpError(w *waiter, callerErr error) error {
 		if q != nil && q.head == w { // only w's renewals could show that; the next waiter has no renewals yet
 			q.held = false
 		}
-		return gaveUp(callerErr, "error", &withCause{errNoAnswer, callerErr})
+		return gaveUp(callerErr, locker.OutcomeError, &withCause{locker.ErrNoAnswer, callerErr})
 	case ranOut(callerErr):
-		return gaveUp(callerErr, "timeout", &withCause{locker.ErrHeld, callerErr})
+		return gaveUp(callerErr, locker.OutcomeTimeout, &withCause{locker.ErrHeld, callerErr})
 	}
 	return gaveUp(callerErr, "", callerErr)
 }

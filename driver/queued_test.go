@@ -212,7 +212,7 @@ func TestAcquireMayAnswerHeldAgain(t *testing.T) {
 				return driver.Grant{}, driver.ErrQueued
 			case 2, 3: // its place is lost, and it polls when it would be renewed
 				time.Sleep(ttl/3 - ttl/10 - time.Millisecond)
-				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
+				return driver.Grant{}, &driver.HeldError{AskWithin: time.Second}
 			}
 			time.Sleep(ttl / 3)
 			return grant(l), nil
@@ -258,6 +258,46 @@ func TestARenewalOfTheQueuedSaysNothingOfTheLease(t *testing.T) {
 		time.Sleep(5 * ttl)
 		if err := lease.Err(); err != nil {
 			t.Errorf("Err = %v, want it to be renewed from then on", err)
+		}
+	})
+}
+
+// A renewal that began while the acquisition was queued may say that it is lost while its grant is
+// verified. The verification may have had its answer before that.
+func TestALossThatARenewalReportsDuringTheVerification(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		grants := make(chan func(*fakeLock) driver.Grant, 1)
+		verifying := make(chan struct{})
+		f := &fake{acquire: queues(grants)}
+		f.renew = func(_ context.Context, l *fakeLock) (driver.Instant, error) {
+			switch {
+			case l.n > 0:
+			case l.count(&l.renews) == 1: // of the place
+				<-verifying
+				return 0, locker.ErrLost
+			default: // of the grant
+				close(verifying)
+				time.Sleep(time.Millisecond)
+			}
+			return driver.Stamp(), nil
+		}
+		l := open(t, f)
+		p := start(t, l, "name")
+		time.Sleep(ttl / 3)
+		p.waits()
+		grants <- stamped(time.Hour)
+		time.Sleep(time.Second)
+		p.waits()
+		grants <- grant
+		if lease := p.granted(); lease.Token() != 2 {
+			t.Errorf("Token = %v, want the token of a second acquisition", lease.Token())
+		}
+		synctest.Wait()
+		if !f.lock(0).isRemoved() {
+			t.Error("the lost one was not removed")
+		}
+		if s := statsOf(t, l); s.Requeued != 1 || s.Granted != 1 || len(s.Lost) != 0 {
+			t.Errorf("Stats = %+v, want one that was queued again and one grant", s)
 		}
 	})
 }

@@ -2,7 +2,7 @@ package driver
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/fencedlock/locker"
 )
@@ -39,10 +39,7 @@ func (l *lease) Release(ctx context.Context) error {
 // wasLost reports whether a lease that has ended was lost, and not released.
 func (l *lease) wasLost() bool { return !l.removal.ofRelease }
 
-var (
-	errReleaseSilent      = errors.New("no answer from the service; the removal goes on")
-	errReleaseUnconfirmed = errors.New("not confirmed by the service; the removal goes on")
-)
+var errGoesOn = fmt.Errorf("%w, and goes on in the background", locker.ErrUnconfirmed)
 
 // releaseResult is what Release returns for a lease that has ended.
 func (l *lease) releaseResult() error {
@@ -51,8 +48,13 @@ func (l *lease) releaseResult() error {
 		return l.err()
 	case l.removal.confirmedFree, l.removal.deferred:
 		return nil
-	case l.removal.lastErr == nil:
-		return l.e.fail("release", l.req.Name, errReleaseSilent)
 	}
-	return l.e.fail("release", l.req.Name, &withCause{errReleaseUnconfirmed, l.removal.lastErr})
+	what, why := errGoesOn, l.removal.lastErr
+	if l.phase == gone { // Close has given it up
+		what = locker.ErrUnconfirmed
+	}
+	if why == nil { // no call of the driver has returned
+		why = locker.ErrNoAnswer
+	}
+	return l.e.fail("release", l.req.Name, &withCause{what, why})
 }

@@ -174,7 +174,7 @@ var errPanicked = errors.New("the driver panicked")
 func (e *engine) remove(l *lease, call *callContext) bool {
 	err := errPanicked
 	defer func() {
-		e.removeCalled(l, err)
+		e.removeCalled(l, call, err)
 		call.end(nil)
 	}()
 	err = l.lock.Release(call)
@@ -182,12 +182,12 @@ func (e *engine) remove(l *lease, call *callContext) bool {
 }
 
 // removeCalled processes what a call of l's Release has returned.
-func (e *engine) removeCalled(l *lease, err error) {
+func (e *engine) removeCalled(l *lease, call *callContext, err error) {
 	free, pending := err == nil, false
 	if partial := partialOf(err); partial != nil {
 		free, pending = true, partial.Pending
 	}
-	err = withoutLoss(err)
+	err = ownLimit(!time.Now().Before(call.deadline), withoutLoss(err))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.busy--

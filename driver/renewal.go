@@ -95,6 +95,10 @@ func (e *engine) renewed(l *lease, sent, base Instant, err error, background boo
 	if background {
 		countsForLease = l.renewal.end()
 	}
+	if l.phase == asking && !countsForLease && why.lost { // a grant is examined whose place was lost
+		e.lose(l, why)
+		return
+	}
 	if !l.isRenewable() {
 		return
 	}

@@ -180,7 +180,7 @@ func (s *service) acquire(ctx context.Context, l *fakeLock) (driver.Grant, error
 			g, answer = driver.Grant{Token: st.token, Base: st.base, TTL: l.req.TTL}, nil
 		case l.req.NoWait:
 		case polls:
-			answer = &driver.HeldError{RetryAfter: time.Second}
+			answer = &driver.HeldError{AskWithin: time.Second}
 		default:
 			st.queue = append(st.queue, &place{lock: l, stamp: stamp, seen: now})
 			answer = driver.ErrQueued
@@ -225,7 +225,7 @@ func (s *service) wait(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 			return g, nil
 		}
 		if !waiting {
-			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Millisecond} // its place was lost
+			return driver.Grant{}, &driver.HeldError{AskWithin: time.Millisecond} // its place was lost
 		}
 	}
 }

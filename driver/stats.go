@@ -21,7 +21,7 @@ func newCounts() counts {
 // countRefused counts a call of Acquire that has failed. It looks at the error before it takes the
 // mutex: the cause of a caller's context may be of the caller's own type, with methods of its own.
 func (e *engine) countRefused(err error) {
-	outcome := locker.Outcome(err)
+	outcome := locker.OutcomeOf(err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.counts.refused[outcome]++
@@ -42,11 +42,11 @@ func (e *engine) Stats() (locker.Stats, bool) {
 	e.eachState(func(state string, since Instant, _ *waiter, _ *lease) {
 		count, oldest := &s.Held, &s.OldestHeld
 		switch state {
-		case stateWaiting:
+		case locker.StateWaiting:
 			count, oldest = &s.Waiting, &s.OldestWaiting
-		case stateKept:
+		case locker.StateKept:
 			count, oldest = &s.Kept, &s.OldestKept
-		case stateRemoving:
+		case locker.StateRemoving:
 			count, oldest = &s.Removing, &s.OldestRemoving
 		}
 		*count++
@@ -73,15 +73,15 @@ func (e *engine) Leases() ([]locker.LeaseInfo, bool) {
 			info.Token = l.token
 		}
 		switch {
-		case state == stateRemoving:
+		case state == locker.StateRemoving:
 			info.Err = l.removal.lastErr
 		case l != nil:
 			info.Err = l.renewal.lastErr
 		}
-		if state == stateHeld && l.deadline.instant() != Never {
+		if state == locker.StateHeld && l.deadline.instant() != Never {
 			info.Deadline = onWall(l.deadline.instant())
 		}
-		if state == stateKept {
+		if state == locker.StateKept {
 			info.Deadline = onWall(l.keepEnd())
 		}
 		list = append(list, info)
@@ -89,32 +89,25 @@ func (e *engine) Leases() ([]locker.LeaseInfo, bool) {
 	return list, true
 }
 
-const (
-	stateWaiting  = "waiting"
-	stateHeld     = "held"
-	stateKept     = "kept"
-	stateRemoving = "removing"
-)
-
 // eachState calls yield for each call of Acquire that waits and each acquisition that is held or
 // over. A waiter may have no acquisition yet. Only a waiter that never queues (NoWait) is known by its
 // acquisition alone. The engine's mutex is held.
 func (e *engine) eachState(yield func(state string, since Instant, w *waiter, l *lease)) {
 	for _, q := range e.queues {
 		for w := q.head; w != nil; w = w.next {
-			yield(stateWaiting, w.origin.began, w, w.current)
+			yield(locker.StateWaiting, w.origin.began, w, w.current)
 		}
 	}
 	for l := range e.leases {
 		switch {
 		case l.phase == kept:
-			yield(stateKept, l.endedAt, nil, l)
+			yield(locker.StateKept, l.endedAt, nil, l)
 		case l.endedAt != Never:
-			yield(stateRemoving, l.removingSince(), nil, l)
+			yield(locker.StateRemoving, l.removingSince(), nil, l)
 		case l.phase == holding:
-			yield(stateHeld, l.heldSince, nil, l)
+			yield(locker.StateHeld, l.heldSince, nil, l)
 		case l.req.NoWait:
-			yield(stateWaiting, l.origin.began, nil, l)
+			yield(locker.StateWaiting, l.origin.began, nil, l)
 		}
 	}
 }

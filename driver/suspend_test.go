@@ -121,7 +121,7 @@ func TestAcquireUnderAnotherLeasesContext(t *testing.T) {
 	f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 		if l.req.Name == "inner" {
 			<-answer
-			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
+			return driver.Grant{}, &driver.HeldError{AskWithin: time.Minute}
 		}
 		return grant(l), nil
 	}
@@ -150,7 +150,7 @@ func TestAcquireUnderALeaseThatWasLost(t *testing.T) {
 		f := &fake{renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) }}
 		f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			if l.req.Name == "inner" {
-				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
+				return driver.Grant{}, &driver.HeldError{AskWithin: time.Minute}
 			}
 			return grant(l), nil
 		}

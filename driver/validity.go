@@ -30,7 +30,8 @@ func (v validity) renewed(base, now Instant) validity {
 func (v validity) deadline() Instant { return min(v.expiry(), v.limit) }
 
 // expiry is the first moment at which the service could grant the lock to somebody else, as seen
-// from here: the allowance for clocks of different speed, 1 % of the TTL and 2 ms, is taken off.
+// from here: the allowance for clocks of different speed, 1 % of the TTL and 2 ms, is taken off. A
+// daemon that corrects a clock may change its speed by more: see docs/guarantees.md.
 func (v validity) expiry() Instant {
 	if v.ttl == 0 {
 		return Never

@@ -64,13 +64,43 @@ func (d *etcdDriver) probe(ctx context.Context) error {
 	return err
 }
 
-// countVoters finds out whether the cluster goes on when it has lost a member.
+// countVoters finds out whether the cluster goes on, and the Locker with it, when a minority of the
+// members is lost.
 func (d *etcdDriver) countVoters(ctx context.Context) error {
 	voters, err := d.cluster.CountVoters(ctx)
-	if voters < 3 {
-		d.guarantees.Tolerance = locker.ToleranceNone
+	if err != nil {
+		return err
 	}
-	return err
+	if why := fragile(d.cluster.Addresses(), voters); why != "" {
+		d.guarantees.Tolerance = locker.ToleranceNone
+		d.promiseLess(why)
+	}
+	return nil
+}
+
+// fragile says why the loss of a minority of the members may end the service. It is empty if the
+// Locker knows the addresses of more members than a minority has. voters is 0 if the user may not list
+// the members.
+func fragile(named, voters int) string {
+	switch {
+	case voters == 0 && named < 3:
+		return "less than three members are named, and this user may not list the members"
+	case voters == 0:
+		return ""
+	case voters < 3:
+		return "the cluster has less than three voting members"
+	case named <= (voters-1)/2:
+		return fmt.Sprintf("the Locker was given %d of the addresses of the cluster's %d voting members: name each of them", named, voters)
+	}
+	return ""
+}
+
+// promiseLess notes why the Locker promises less than [Guarantees].
+func (d *etcdDriver) promiseLess(why string) {
+	if d.guarantees.Because != "" {
+		why = d.guarantees.Because + "; " + why
+	}
+	d.guarantees.Because = why
 }
 
 // elections is how many election timeouts a dead holder's lock may outlive its TTL, when the leader
@@ -87,14 +117,17 @@ func (d *etcdDriver) measure(ctx context.Context) error {
 	}
 	d.revokeOrphan(shortest.ID)
 	if shortest.TTL > ttls.Min {
-		d.guarantees.Expiry.Slack = elections * (shortest.TTL * 2 / 3)
+		election := shortest.TTL * 2 / 3
+		d.guarantees.Expiry.Slack = elections * election
+		d.promiseLess(fmt.Sprintf("the cluster's election timeout is up to %v, because it grants no TTL shorter than %v",
+			election.Round(100*time.Millisecond), shortest.TTL))
 	}
 	return nil
 }
 
 // hint adds to err that only one side may speak TLS, if that can be the reason.
 func hint(err error) error {
-	if errors.Is(err, kit.ErrNoAnswer) || etcdconn.Code(err) == codes.Unavailable {
+	if errors.Is(err, locker.ErrNoAnswer) || etcdconn.Code(err) == codes.Unavailable {
 		return fmt.Errorf("%w; a cluster with TLS needs etcds://, one without TLS etcd://", err)
 	}
 	return err

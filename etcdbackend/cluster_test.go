@@ -30,6 +30,7 @@ type cluster struct {
 	onTxn    func(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error) // nil: txn
 	onRevoke func()
 	auth     pb.AuthServer
+	list     pb.ClusterServer
 	left     func(granted int64) int64 // what this member answers to a keepalive; nil: as granted
 	ttlOf    func(asked int64) int64   // what this member answers to a Grant; nil: as asked
 
@@ -80,6 +81,9 @@ func (c *cluster) serve(t *testing.T, l net.Listener, opts ...grpc.ServerOption)
 	pb.RegisterLeaseServer(server, c)
 	if c.auth != nil {
 		pb.RegisterAuthServer(server, c.auth)
+	}
+	if c.list != nil {
+		pb.RegisterClusterServer(server, c.list)
 	}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)

@@ -35,6 +35,10 @@
 // the peer addresses with which it was founded, so give each cluster an --initial-cluster-token of
 // its own.
 //
+// Name each member. If no more addresses are known when the Locker is opened than a minority has, such
+// as one of three, the Locker promises [locker.ToleranceNone]. The addresses of a client with AutoSync
+// are the members' after its first Sync, so call that before New.
+//
 // The addresses may be a TCP balancer's. etcd's own grpc-proxy is refused: see docs/etcd.md.
 //
 // # URLs
@@ -159,10 +163,12 @@ func (c config) check() error {
 }
 
 // Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer
-// members none may fail ([locker.ToleranceNone]). The slack is for the default election timeout of
-// 1 s; if the cluster has a longer one, the Locker's own Guarantees have more. It covers a leader
+// members, or with the addresses of a minority alone, none may fail ([locker.ToleranceNone]). The
+// field Because says so then. The slack is for the default election timeout of
+// 1 s; if the cluster has a longer one, the Locker's own Guarantees have more, and say so. It covers a leader
 // that fails at the same time as the holder. A leader that is elected later gives the dead holder's
-// lock the whole TTL again: see [locker.Expiry].
+// lock the whole TTL again: see [locker.Expiry]. Where the cluster has N etcd leases, of all clients,
+// and 1,000 or more, add N/750 s: it ends only so many a second.
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:   backend,

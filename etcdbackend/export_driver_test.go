@@ -2,6 +2,7 @@ package etcdbackend
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -13,6 +14,13 @@ import (
 
 // NewDriver makes a driver that has asked nothing yet.
 func NewDriver(client *clientv3.Client) driver.Driver { return newDriver(client, newConfig(nil)) }
+
+// Found returns what a driver promises on the cluster that it has found.
+func Found(ctx context.Context, d driver.Driver) (locker.Guarantees, error) {
+	etcd := d.(*etcdDriver)
+	err := errors.Join(etcd.countVoters(ctx), etcd.measure(ctx))
+	return etcd.Guarantees(), err
+}
 
 // KeyOf is the key of an acquisition.
 func KeyOf(l driver.Lock) string { return l.(*lock).key }

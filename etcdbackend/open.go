@@ -81,7 +81,7 @@ func (t *target) noLogin(err error) error {
 	for _, addr := range t.client.Endpoints {
 		hosts = append(hosts, etcdconn.HostOf(addr))
 	}
-	return fmt.Errorf("%w from %s", kit.ErrNoAnswer, strings.Join(hosts, ", "))
+	return fmt.Errorf("%w from %s", locker.ErrNoAnswer, strings.Join(hosts, ", "))
 }
 
 func parse(u *url.URL) (target, error) {

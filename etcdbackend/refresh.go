@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/etcdconn"
@@ -79,8 +80,8 @@ func (s *session) reason(err error) error {
 	if failed != nil {
 		return failed
 	}
-	if host := s.d.cluster.Host(); host != "" && errors.Is(err, kit.ErrNoAnswer) {
-		return fmt.Errorf("%w from %s", kit.ErrNoAnswer, host)
+	if host := s.d.cluster.Host(); host != "" && errors.Is(err, locker.ErrNoAnswer) {
+		return fmt.Errorf("%w from %s", locker.ErrNoAnswer, host)
 	}
 	return err
 }

@@ -23,8 +23,8 @@ func TestASecondReleaseLeavesNoSession(t *testing.T) {
 	for i := 1; i < sessions; i++ {
 		acquire(t, d, fmt.Sprint(i), ttl+time.Duration(i)*time.Second)
 	}
-	if g, err := prepare(t, d, "c", time.Minute).Acquire(t.Context()); !errors.Is(err, locker.ErrOption) {
-		t.Errorf("Acquire with one TTL too many = %+v, %v, want ErrOption", g, err)
+	if g, err := prepare(t, d, "c", time.Minute).Acquire(t.Context()); !errors.Is(err, locker.ErrTooManyTTLs) {
+		t.Errorf("Acquire with one TTL too many = %+v, %v, want ErrTooManyTTLs", g, err)
 	}
 	if s.leaseOf(etcdbackend.KeyOf(once)) == 0 {
 		t.Error("the key of the other lock is gone")

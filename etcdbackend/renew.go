@@ -59,7 +59,7 @@ func (s *session) renew(ctx context.Context, left []lockAt, report report) {
 	switch {
 	case err != nil:
 	case ctx.Err() != nil:
-		err = s.reason(kit.ErrNoAnswer)
+		err = s.reason(locker.ErrNoAnswer)
 	default:
 		err = errSuperseded
 	}

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/etcdbackend"
 )
@@ -96,5 +100,49 @@ func TestRenewalOfAPlace(t *testing.T) {
 				t.Error("one renewal has not found that it is its turn")
 			}
 		})
+	}
+}
+
+// Without a majority a waiter goes on waiting, and keeps its place: no
+// etcd lease ends meanwhile.
+func TestWaitWithoutAMajority(t *testing.T) {
+	var s cluster
+	var down atomic.Bool
+	s.onTxn = func(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+		if down.Load() {
+			return nil, rpctypes.ErrGRPCNoLeader
+		}
+		return s.txn(r)
+	}
+	d := s.start(t)
+	keys := s.queue(etcdbackend.DirOf("locker/", "n", 0), 1)
+	l, won := waits(t, d)
+	down.Store(true)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		d.Renew(ctx, []driver.Lock{l}, func(_ int, _ driver.Instant, err error) {
+			if err == nil || errors.Is(err, locker.ErrLost) {
+				t.Errorf("Renew = %v, want an error that is no loss", err)
+			}
+		})
+		cancel()
+	}
+	select {
+	case err := <-won:
+		t.Fatalf("the wait has ended: %v", err)
+	default:
+	}
+	down.Store(false)
+	s.delete(keys[0])
+	if err := renew(t, d, l)[0]; err != nil {
+		t.Fatalf("Renew = %v", err)
+	}
+	select {
+	case err := <-won:
+		if err != nil {
+			t.Errorf("Acquire = %v, want a grant at the place that it had", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it is not granted")
 	}
 }

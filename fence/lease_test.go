@@ -169,3 +169,32 @@ func TestTokenFromPermits(t *testing.T) {
 		_ = lease.Release(t.Context())
 	}
 }
+
+// decorated is a lease that a program has put something around.
+type decorated struct{ locker.Lease }
+
+func (d decorated) Unwrap() locker.Lease { return d.Lease }
+
+// What is around a permit doesn't hide its slot. The tokens of two slots don't compare.
+func TestTokenFromADecoratedPermit(t *testing.T) {
+	l := newLocker(t)
+	permit, err := locker.TryAcquirePermit(t.Context(), l, "job", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer permit.Release(t.Context())
+	slot := locker.Slot(permit)
+	lease := decorated{decorated{permit}}
+	if got := locker.Slot(lease); got != slot || slot == 0 {
+		t.Errorf("Slot = %d, want %d", got, slot)
+	}
+	if got := locker.Slot(decorated{}); got != 0 {
+		t.Errorf("Slot without a lease = %d", got)
+	}
+	ctx, cancel := locker.WithLease(t.Context(), lease)
+	defer cancel()
+	own := fmt.Sprintf("job/%d", slot)
+	wantToken(t, ctx, own, permit.Token())
+	wantNoToken(t, ctx, "job", fence.ErrNoLease, own)
+	wantNoToken(t, ctx, fmt.Sprintf("job/%d", 3-slot), fence.ErrNoLease, own)
+}

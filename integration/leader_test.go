@@ -114,7 +114,7 @@ func (c *campaign) stand(l locker.Locker) {
 			<-ctx.Done()
 			return nil
 		}
-		if err := leader.Run(ctx, l, c.name, lead, leader.TTL(c.ttl)); ctx.Err() == nil {
+		if err := leader.Run(ctx, l, c.name, lead, leader.WithTTL(c.ttl)); ctx.Err() == nil {
 			c.t.Errorf("Run = %v", err)
 		}
 	}()
@@ -183,7 +183,10 @@ func TestLeaderThatWasStopped(t *testing.T) {
 			url, name := serviceURL(t, s.name), step.LockName(t)
 			p := itest.StartCandidate(t, url)
 			first := process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name, TTL: s.ttl})
-			rival := leader.Stand(step.CloseAtEnd(t, itest.OpenURL(t, url)), name, leader.TTL(s.ttl))
+			rival, err := leader.Stand(step.CloseAtEnd(t, itest.OpenURL(t, url)), name, leader.WithTTL(s.ttl))
+			if err != nil {
+				t.Fatal(err)
+			}
 			t.Cleanup(func() { _ = rival.Close() })
 			look := make(chan process.Answer, 1)
 			go func() {

@@ -160,7 +160,7 @@ func TestWatch(t *testing.T) {
 		synctest.Wait()
 		terms := make(chan leader.Term, 1)
 		for i := range 3 {
-			start(t, newSite(t, s), lead(terms), leader.Identity(fmt.Sprint("candidate ", i)))
+			start(t, newSite(t, s), lead(terms), leader.WithIdentity(fmt.Sprint("candidate ", i)))
 		}
 		var want []leader.Leader
 		for i := range changes {

@@ -17,26 +17,27 @@ type Candidate struct {
 	term    *Term         // nil: it doesn't lead
 	over    chan struct{} // closed when the lock of term was given back or lost
 	changed chan struct{} // closed at the next election
+	failure error         // of the last acquisition; nil: none has failed since the last election
 	err     error         // why it is no candidate any more; set before ended is closed; nil: Close
 }
 
 // Stand begins to be a candidate for the office called name, until Close. It takes the options of
-// Run. If an argument is invalid, Wait returns the error.
+// Run. It sends nothing itself, so it doesn't wait for the service. With a bad argument there is no
+// candidate: the error matches [locker.ErrName] or [locker.ErrOption]. What only the backend or its
+// service can judge, such as a TTL out of bounds, ends the candidacy soon after: Err and Wait
+// return it.
 //
-// Nothing waits for the work that the program does as the leader: Resign and Close give the lock back at
-// once. So stop the work first. [Overstay] has no effect.
-func Stand(l locker.Locker, name string, opts ...Option) *Candidate {
-	ctx, stop := context.WithCancel(context.Background())
-	c := &Candidate{stop: stop, ended: make(chan struct{}), changed: make(chan struct{})}
+// Nothing waits for the work that the program does as the leader: Resign and Close give the lock
+// back at once. So stop the work first. [WithOverstay] has no effect.
+func Stand(l locker.Locker, name string, opts ...Option) (*Candidate, error) {
 	campaign, err := newCampaign(l, name, opts)
 	if err != nil {
-		stop()
-		c.err = err
-		close(c.ended)
-		return c
+		return nil, err
 	}
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Candidate{stop: stop, ended: make(chan struct{}), changed: make(chan struct{})}
 	campaign.overstay = overstay{}
-	campaign.gaveBack = c.gaveBack
+	campaign.failed, campaign.gaveBack = c.failed, c.gaveBack
 	go func() {
 		defer close(c.ended)
 		err := campaign.run(ctx, c.lead)
@@ -46,13 +47,20 @@ func Stand(l locker.Locker, name string, opts ...Option) *Candidate {
 			c.err = err
 		}
 	}()
-	return c
+	return c, nil
+}
+
+// failed is called when an acquisition has failed.
+func (c *Candidate) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failure = err
 }
 
 // lead makes the term known until it ends.
 func (c *Candidate) lead(ctx context.Context, t Term) error {
 	c.mu.Lock()
-	c.term, c.over = &t, make(chan struct{})
+	c.term, c.over, c.failure = &t, make(chan struct{}), nil
 	close(c.changed)
 	c.changed = make(chan struct{})
 	c.mu.Unlock()
@@ -85,8 +93,29 @@ func (c *Candidate) Leads() (Term, bool) {
 	return *c.term, true
 }
 
-// Wait waits until the candidate leads. The error is ctx's, or why it is no candidate any more: it matches
-// [locker.ErrClosed] after Close, or is what Run returns.
+// Err says what keeps the candidate from being elected, for programs that only ask whether it leads:
+// a service that is down, a wrong password. It returns at once, and asks nobody.
+//
+//   - While the candidate waits, it is the last failure to acquire the lock since it last led, or
+//     since Stand; nil: there was none. The candidate tries again. A failure stays until the
+//     candidate is elected. So it may be an old one, and the candidate waits for another leader.
+//   - While the candidate leads, it is nil.
+//   - When it is no candidate any more, it is what Wait returns: it matches [locker.ErrClosed] after
+//     Close, or is what Run would return.
+func (c *Candidate) Err() error {
+	select {
+	case <-c.ended:
+		return c.reason()
+	default:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failure
+}
+
+// Wait waits until the candidate leads. The error is ctx's, or why it is no candidate any more: it
+// matches [locker.ErrClosed] after Close, or is what Run would return. If ctx ends, Err may know why
+// nobody was elected.
 func (c *Candidate) Wait(ctx context.Context) (Term, error) {
 	for {
 		c.mu.Lock()
@@ -128,7 +157,7 @@ func (c *Candidate) resign() (over <-chan struct{}) {
 
 // Resign gives the lock back if the candidate leads, and waits for that as long as
 // [locker.Lease.Release] does. Leads is false as soon as Resign is called. The candidate stands
-// again after the pause of the option [Rest]. ctx covers the waiting alone: when ctx ends, the
+// again after the pause of the option [WithRest]. ctx covers the waiting alone: when ctx ends, the
 // error is ctx's, and the candidate resigns all the same.
 func (c *Candidate) Resign(ctx context.Context) error {
 	over := c.resign()

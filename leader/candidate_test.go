@@ -14,7 +14,10 @@ import (
 
 func stand(t *testing.T, l locker.Locker, opts ...leader.Option) *leader.Candidate {
 	t.Helper()
-	c := leader.Stand(l, office, opts...)
+	c, err := leader.Stand(l, office, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("Close = %v", err)
@@ -129,13 +132,80 @@ func TestResignWithoutAnswer(t *testing.T) {
 func TestCandidateOfAClosedLocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		home := newSite(t, membackend.NewServer())
-		c := leader.Stand(home, office)
+		c, err := leader.Stand(home, office)
+		if err != nil {
+			t.Fatal(err)
+		}
 		_ = home.Close()
 		if _, err := c.Wait(t.Context()); !errors.Is(err, locker.ErrClosed) {
 			t.Errorf("Wait = %v", err)
 		}
+		if err := c.Err(); !errors.Is(err, locker.ErrClosed) {
+			t.Errorf("Err = %v", err)
+		}
 		if err := c.Close(); !errors.Is(err, locker.ErrClosed) {
 			t.Errorf("Close = %v", err)
+		}
+	})
+}
+
+// Err is the last failure while the candidate waits, and nil once it was elected.
+func TestErr(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := membackend.NewServer()
+		s.Fail(errPassword)
+		c := stand(t, newSite(t, s))
+		want := func(want error) {
+			t.Helper()
+			synctest.Wait()
+			if err := c.Err(); !errors.Is(err, want) {
+				t.Errorf("Err = %v, want %v", err, want)
+			}
+		}
+		want(errPassword)
+		wantLeads(t, c, false)
+		s.Fail(errService)
+		time.Sleep(time.Minute)
+		want(errService)
+		s.Fail(nil)
+		time.Sleep(time.Minute)
+		wantLeads(t, c, true)
+		want(nil)
+		if err := c.Resign(t.Context()); err != nil {
+			t.Error(err)
+		}
+		want(nil)
+		time.Sleep(time.Minute)
+		wantLeads(t, c, true)
+		s.Fail(errService)
+		time.Sleep(ttl / 2)
+		want(nil) // renewals have failed
+		time.Sleep(time.Minute)
+		wantLeads(t, c, false)
+		want(errService)
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		want(locker.ErrClosed)
+		s.Fail(nil)
+	})
+}
+
+// What only the backend can judge ends the candidacy, and Err says why.
+func TestErrOfARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := leader.Stand(newSite(t, membackend.NewServer()), office, leader.WithTTL(time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, waited := c.Wait(t.Context())
+		if err := c.Err(); !errors.Is(err, locker.ErrOption) || !errors.Is(waited, locker.ErrOption) {
+			t.Errorf("Err = %v, Wait = %v, want ErrOption", err, waited)
+		}
+		for range 2 {
+			if err := c.Close(); !errors.Is(err, locker.ErrOption) {
+				t.Errorf("Close = %v, want ErrOption", err)
+			}
 		}
 	})
 }

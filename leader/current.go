@@ -13,7 +13,7 @@ import (
 // Leader is who leads, as the service says.
 type Leader struct {
 	Number   locker.Token // of the term; 0: nobody leads, or something that isn't of this library holds the lock
-	Identity string       // what the leader says of itself, see the option Identity
+	Identity string       // what the leader says of itself, see WithIdentity
 	Since    time.Time    // when it was elected, by a clock of the service; zero where the service doesn't know
 }
 

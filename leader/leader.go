@@ -14,7 +14,7 @@
 //     That is what protects data if a leader was paused and goes on as if nothing had happened.
 //   - The lock is given back, and the next term begins in this process, only when the function has
 //     returned. If it doesn't return after its term was lost, others lead in the meantime, and
-//     [Overstay] is the way to end the process. Close of the Locker, and Release of a term's lease,
+//     [WithOverstay] is the way to end the process. Close of the Locker, and Release of a term's lease,
 //     give the lock back at once: end ctx, and wait for Run, before you close the Locker.
 //
 // [Run] calls a function. [Stand] is for programs that ask whether they lead. [Current] and [Watch] say
@@ -41,13 +41,13 @@ var ErrStop = errors.New("leader: stop")
 // and with ctx. It is a context of [locker.WithLease]: its Err reads the clock, and contexts that
 // are derived from it end a moment later. lead must return then. When lead returns, the leader
 // resigns. If its error matches [ErrStop], Run returns it. Run ignores any other error of lead, and
-// goes on after a rest, see [Rest]. When lead panics, the term ends, the lock is given back, and
+// goes on after a rest, see [WithRest]. When lead panics, the term ends, the lock is given back, and
 // the panic goes on.
 //
-// Errors of the service are waited out with growing pauses, see [Backoff]. Run returns ctx's error when ctx
-// ends, or an error that no wait can change: it matches [locker.ErrName], [locker.ErrOption],
-// [errors.ErrUnsupported], [locker.ErrHeldByCaller] or [locker.ErrClosed]. A TTL for which the locker has no
-// session left is waited out as well. Bad arguments are found before anything is sent.
+// Errors of the service, and [locker.ErrTooManyTTLs], are waited out with growing pauses, see [WithBackoff]. Run
+// returns ctx's error when ctx ends, or an error that no wait can change: it matches [locker.ErrName],
+// [locker.ErrOption], [errors.ErrUnsupported], [locker.ErrHeldByCaller] or [locker.ErrClosed]. Bad arguments are
+// found before anything is sent.
 //
 // Run returns when lead has returned and the lock was given back, or after about 5 seconds if the service
 // doesn't confirm that; the removal goes on in the background, as after [locker.Lease.Release].
@@ -70,8 +70,9 @@ type campaign struct {
 	config
 	l        locker.Locker
 	name     string
-	notices  notices
-	gaveBack func() // called when the lock of a term was given back or lost; nil: nobody wants to know
+	notices  notices     // from run on
+	failed   func(error) // called when an acquisition has failed; nil: nobody wants to know
+	gaveBack func()      // called when the lock of a term was given back or lost; nil: nobody wants to know
 }
 
 func newCampaign(l locker.Locker, name string, opts []Option) (*campaign, error) {
@@ -82,15 +83,15 @@ func newCampaign(l locker.Locker, name string, opts []Option) (*campaign, error)
 	if c.err != nil {
 		return nil, fmt.Errorf("leader: %w", c.err)
 	}
-	c.notices = newNotices(c.observers)
 	return c, nil
 }
 
 // run makes one term after the other.
 func (c *campaign) run(ctx context.Context, lead func(context.Context, Term) error) error {
+	c.notices = newNotices(ctx, c.observers)
 	defer c.notices.wait()
 	pause := c.backoff.min
-	c.notices.begin(Observer.Standing)
+	c.notices.add(Event{Kind: EventStanding})
 	for {
 		lease, err := c.l.Acquire(ctx, c.name, c.acquire...)
 		switch {
@@ -99,9 +100,11 @@ func (c *campaign) run(ctx context.Context, lead func(context.Context, Term) err
 				_ = lease.Release(ctx) // what isn't confirmed is removed in the background
 			}
 			return ctx.Err()
-		case isPermanent(err):
-			return err
 		case err != nil:
+			c.acquisitionFailed(err)
+			if isPermanent(err) {
+				return err
+			}
 			pause = c.backOff(ctx, pause)
 			continue
 		}
@@ -116,7 +119,7 @@ func (c *campaign) run(ctx context.Context, lead func(context.Context, Term) err
 		if !lost || time.Since(began) >= c.backoff.max {
 			pause = c.backoff.min
 		}
-		c.notices.begin(Observer.Standing)
+		c.notices.add(Event{Kind: EventStanding})
 		if lost {
 			pause = c.backOff(ctx, pause)
 		} else {
@@ -125,10 +128,18 @@ func (c *campaign) run(ctx context.Context, lead func(context.Context, Term) err
 	}
 }
 
+// acquisitionFailed tells those who want to know.
+func (c *campaign) acquisitionFailed(err error) {
+	if c.failed != nil {
+		c.failed(err)
+	}
+	c.notices.add(Event{Kind: EventAcquisitionFailed, Err: err})
+}
+
 // isPermanent reports whether no wait can change an error of Acquire.
 func isPermanent(err error) bool {
-	class := locker.Outcome(err)
-	return class == "invalid" || class == "closed"
+	class := locker.OutcomeOf(err)
+	return class == locker.OutcomeInvalid || class == locker.OutcomeClosed
 }
 
 // backOff waits for pause ± half of it, or until ctx ends, and returns the next pause.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/internal/verdict"
 	"github.com/fencedlock/locker/leader"
 	"github.com/fencedlock/locker/membackend"
 )
@@ -30,7 +29,7 @@ func TestResign(t *testing.T) {
 			}
 			time.Sleep(cleanUp)
 			return nil
-		}, leader.Observe(b))
+		}, leader.WithObserver(b))
 		start(t, newSite(t, s), lead(second))
 		a := <-first
 		began := time.Now()
@@ -65,7 +64,7 @@ func TestLoss(t *testing.T) {
 			}
 			ended <- time.Now()
 			return errService
-		}, leader.Observe(b))
+		}, leader.WithObserver(b))
 		start(t, newSite(t, s), lead(second))
 		began := time.Now()
 		home.link.Cut()
@@ -108,7 +107,7 @@ func TestOverstay(t *testing.T) {
 			terms++
 			<-gate
 			return nil
-		}, leader.Observe(b), leader.Overstay(5*time.Second, func() { calls = append(calls, since(began)) }))
+		}, leader.WithObserver(b), leader.WithOverstay(5*time.Second, func() { calls = append(calls, since(began)) }))
 		start(t, newSite(t, s), lead(second))
 		time.Sleep(time.Minute)
 		s.Expire(office)
@@ -146,7 +145,7 @@ func TestNoOverstayOfATermThatEnds(t *testing.T) {
 			return leader.ErrStop
 		}
 		return nil
-	}, leader.Rest(0), leader.Overstay(0, func() { t.Error("Overstay was called") }))
+	}, leader.WithRest(0), leader.WithOverstay(0, func() { t.Error("Overstay was called") }))
 	if !errors.Is(err, leader.ErrStop) {
 		t.Errorf("Run = %v", err)
 	}
@@ -164,7 +163,7 @@ func TestOverstayComesBeforeTheEnd(t *testing.T) {
 				return leader.ErrStop
 			}
 			return nil
-		}, leader.Rest(0), leader.Observe(b), leader.Overstay(5*time.Second, func() {}))
+		}, leader.WithRest(0), leader.WithObserver(b), leader.WithOverstay(5*time.Second, func() {}))
 		if !errors.Is(err, leader.ErrStop) {
 			t.Fatalf("Run = %v", err)
 		}
@@ -187,7 +186,7 @@ func TestNoOverstay(t *testing.T) {
 			<-ctx.Done()
 			time.Sleep(5*time.Second - 1)
 			return nil
-		}, leader.Overstay(5*time.Second, func() { t.Error("Overstay was called") }))
+		}, leader.WithOverstay(5*time.Second, func() { t.Error("Overstay was called") }))
 		(<-terms).Resign()
 		(<-terms).Resign()
 		time.Sleep(time.Minute)
@@ -215,7 +214,7 @@ func TestServiceDown(t *testing.T) {
 	})
 }
 
-// A refusal that passes, as of one TTL more than the locker has sessions for, doesn't end a candidacy.
+// A TTL for which the locker has no session left doesn't end a candidacy.
 func TestRefusalThatPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		terms := make(chan leader.Term, 1)
@@ -233,7 +232,7 @@ type busyOnce struct {
 func (b *busyOnce) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
 	if !b.asked {
 		b.asked = true
-		return nil, &verdict.Outcome{Class: "error", Err: locker.ErrOption}
+		return nil, &locker.Error{Op: "acquire", Name: name, Err: locker.ErrTooManyTTLs}
 	}
 	return b.Locker.Acquire(ctx, name, opts...)
 }
@@ -299,7 +298,7 @@ func TestRest(t *testing.T) {
 				return leader.ErrStop
 			}
 			return nil
-		}, leader.Rest(0))
+		}, leader.WithRest(0))
 		<-r.done
 		if since(began) != 0 {
 			t.Errorf("1000 terms without a rest took %v", since(began))
@@ -317,7 +316,7 @@ func TestLossesInARow(t *testing.T) {
 			s.Expire(office)
 			<-ctx.Done()
 			return nil
-		}, leader.Backoff(time.Second, 4*time.Second))
+		}, leader.WithBackoff(time.Second, 4*time.Second))
 		time.Sleep(time.Minute)
 		if n := n.Load(); n < 15 || n > 32 {
 			t.Errorf("%d terms in a minute", n)
@@ -335,7 +334,7 @@ func TestPanic(t *testing.T) {
 					t.Errorf("the panic is %v", p)
 				}
 			}()
-			_ = leader.Run(t.Context(), home, office, func(context.Context, leader.Term) error { panic(errService) }, leader.Observe(b))
+			_ = leader.Run(t.Context(), home, office, func(context.Context, leader.Term) error { panic(errService) }, leader.WithObserver(b))
 		}()
 		if left := s.Residue(); left != "" {
 			t.Errorf("left: %s", left)
@@ -353,20 +352,19 @@ func TestErrors(t *testing.T) {
 		home := newSite(t, s)
 		nothing := func(context.Context, leader.Term) error { return nil }
 		for what, opt := range map[string]leader.Option{
-			"TTL": leader.TTL(0), "identity": leader.Identity("\n"), "rest": leader.Rest(-1), "back-off of 0": leader.Backoff(0, 1),
-			"back-off that shrinks": leader.Backoff(2, 1), "overstay": leader.Overstay(-1, func() {}), "overstay without a function": leader.Overstay(1, nil),
-			"observer": leader.Observe(nil),
+			"TTL": leader.WithTTL(0), "identity": leader.WithIdentity("\n"), "rest": leader.WithRest(-1), "back-off of 0": leader.WithBackoff(0, 1),
+			"back-off that shrinks": leader.WithBackoff(2, 1), "overstay": leader.WithOverstay(-1, func() {}), "overstay without a function": leader.WithOverstay(1, nil),
+			"observer": leader.WithObserver(nil),
 		} {
-			if err := leader.Run(t.Context(), home, office, nothing, opt, leader.Rest(1)); !errors.Is(err, locker.ErrOption) {
+			if err := leader.Run(t.Context(), home, office, nothing, opt, leader.WithRest(1)); !errors.Is(err, locker.ErrOption) {
 				t.Errorf("%s: Run = %v, want ErrOption", what, err)
 			}
-			c := leader.Stand(home, office, opt)
-			if _, err := c.Wait(t.Context()); !errors.Is(err, locker.ErrOption) {
-				t.Errorf("%s: Wait = %v, want ErrOption", what, err)
+			if c, err := leader.Stand(home, office, opt); c != nil || !errors.Is(err, locker.ErrOption) {
+				t.Errorf("%s: Stand = %v, %v, want ErrOption", what, c, err)
 			}
-			if err := c.Close(); !errors.Is(err, locker.ErrOption) {
-				t.Errorf("%s: Close = %v, want ErrOption", what, err)
-			}
+		}
+		if c, err := leader.Stand(home, ""); c != nil || !errors.Is(err, locker.ErrName) {
+			t.Errorf("Stand without a name = %v, %v", c, err)
 		}
 		if err := leader.Run(t.Context(), home, "", nothing); !errors.Is(err, locker.ErrName) {
 			t.Errorf("Run without a name = %v", err)
@@ -377,7 +375,7 @@ func TestErrors(t *testing.T) {
 		if n := s.Requests(); n != 0 {
 			t.Errorf("%d requests", n)
 		}
-		if err := leader.Run(t.Context(), home, office, nothing, leader.TTL(time.Millisecond)); !errors.Is(err, locker.ErrOption) {
+		if err := leader.Run(t.Context(), home, office, nothing, leader.WithTTL(time.Millisecond)); !errors.Is(err, locker.ErrOption) {
 			t.Errorf("Run with a TTL that the backend refuses = %v", err)
 		}
 		r := start(t, home, func(ctx context.Context, _ leader.Term) error {

@@ -23,7 +23,10 @@ const (
 	validity = ttl - ttl/100 - 2*time.Millisecond
 )
 
-var errService = errors.New("connection refused")
+var (
+	errService  = errors.New("connection refused")
+	errPassword = errors.New("wrong password")
+)
 
 // site is a candidate's machine: a Locker and its network.
 type site struct {
@@ -78,24 +81,22 @@ func lead(terms chan<- leader.Term) func(context.Context, leader.Term) error {
 
 // book notes what an observer is told.
 type book struct {
-	mu    sync.Mutex
-	lines []string
-	cause error // of the last end
+	mu      sync.Mutex
+	ctx     context.Context //nolint:containedctx // the last one
+	lines   []string
+	cause   error // of the last end
+	failure error // the last one
 }
 
-func (b *book) Standing()               { b.note("standing", nil) }
-func (b *book) Elected(leader.Term)     { b.note("elected", nil) }
-func (b *book) Overstaying(leader.Term) { b.note("overstaying", nil) }
-func (b *book) Ended(_ leader.Term, cause error) {
-	b.note("ended", cause)
-}
-
-func (b *book) note(line string, cause error) {
+func (b *book) Observe(ctx context.Context, e leader.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lines = append(b.lines, line)
-	if line == "ended" {
-		b.cause = cause
+	b.ctx, b.lines = ctx, append(b.lines, e.Kind.String())
+	switch e.Kind {
+	case leader.EventEnded:
+		b.cause = e.Err
+	case leader.EventAcquisitionFailed:
+		b.failure = e.Err
 	}
 }
 
@@ -112,6 +113,12 @@ func (b *book) lastCause() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.cause
+}
+
+func (b *book) lastFailure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failure
 }
 
 func since(began time.Time) time.Duration { return time.Since(began) }

@@ -1,62 +1,53 @@
 package leader
 
 import (
+	"context"
 	"sync"
 	"time"
 )
 
-// Observer gets to know what a candidate does, in order. Its methods are called one at a time on a goroutine
-// of their own, so a slow Observer delays no election, no leader and no other Observer. If 1,000 calls wait,
-// further terms are left out as a whole. Run and Candidate.Close wait up to a second for the last calls.
+// Observer gets to know what a candidate does, for logs and metrics. [WithObserver] attaches it.
 type Observer interface {
-	// Standing says that the candidate waits to be elected. It is called once before each term.
-	Standing()
-
-	// Elected says that a term begins.
-	Elected(t Term)
-
-	// Ended says that a term is over: the function that leads has returned. cause is the lease's Err if the
-	// lease was lost, and else nil.
-	Ended(t Term, cause error)
-
-	// Overstaying says that the function that leads hasn't returned in time after the end of its context;
-	// see the option Overstay. Ended may follow it, and never precedes it.
-	Overstaying(t Term)
+	// Observe is called for each event, one at a time and in order, on a goroutine of its own. So a
+	// slow Observer delays no election, no leader and no other Observer. Run and Candidate.Close wait
+	// up to a second for the last calls.
+	//
+	// Events wait while an Observer is late. If 1,000 events wait when the candidate stands for a
+	// term, the events of that term are left out as a whole. Of acquisitions that fail in a row only
+	// the latest failure waits, in place of the ones before it. So a service that is down for a day
+	// leaves out no terms.
+	//
+	// ctx has the values of Run's context. With a [Candidate] it has none. It never ends.
+	Observe(ctx context.Context, e Event)
 }
 
-// maxNotices is how many calls of an observer may wait when a term begins. They are few for each term, so it is
-// reached only by an observer that hangs.
+// maxNotices is how many events may wait for an observer when a candidate stands for a term. They are
+// few for each term, so it is reached only by an observer that hangs.
 const maxNotices = 1000
 
 // noticesGrace is how long the end of a campaign waits for observers.
 const noticesGrace = time.Second
 
-// notices are the calls of observers that haven't been made yet. Each observer has a queue of its own, so that
-// none waits for another one.
+// notices are the events that observers haven't seen yet. Each observer has a queue of its own, so
+// that none waits for another one.
 type notices []*noticeQueue
 
-func newNotices(observers []Observer) notices {
+// newNotices gives the observers the values of ctx.
+func newNotices(ctx context.Context, observers []Observer) notices {
 	var all notices
 	for _, o := range observers {
-		all = append(all, &noticeQueue{to: o})
+		all = append(all, &noticeQueue{to: o, ctx: context.WithoutCancel(ctx)})
 	}
 	return all
 }
 
-func (n notices) add(call func(Observer)) {
+func (n notices) add(e Event) {
 	for _, q := range n {
-		q.put(call, false)
+		q.put(e)
 	}
 }
 
-// begin adds the first notice before a term.
-func (n notices) begin(call func(Observer)) {
-	for _, q := range n {
-		q.put(call, true)
-	}
-}
-
-// wait waits until all calls have been made, for a limited time.
+// wait waits until the observers have seen all events, for a limited time.
 func (n notices) wait() {
 	timer := time.NewTimer(noticesGrace)
 	defer timer.Stop()
@@ -69,33 +60,39 @@ func (n notices) wait() {
 	}
 }
 
-// noticeQueue has the calls of one observer. A goroutine makes them, and exists only while there are some.
+// noticeQueue has the events of one observer. A goroutine delivers them, and exists only while there
+// are some.
 type noticeQueue struct {
-	to Observer
+	to  Observer
+	ctx context.Context //nolint:containedctx // the observer's
 
 	mu      sync.Mutex
-	pending []func(Observer)
-	skip    bool          // the notices of this term are left out
+	pending []Event
+	skip    bool          // the events of this term are left out
 	idle    chan struct{} // closed when the last call has returned; nil: none is under way
 }
 
-func (q *noticeQueue) put(call func(Observer), first bool) {
+func (q *noticeQueue) put(e Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if first {
+	if e.Kind == EventStanding { // the first event of a term
 		q.skip = len(q.pending) >= maxNotices
 	}
 	if q.skip {
 		return
 	}
-	q.pending = append(q.pending, call)
+	if last := len(q.pending) - 1; last >= 0 && e.Kind == EventAcquisitionFailed && q.pending[last].Kind == e.Kind {
+		q.pending[last] = e // failures have no end while the service is down
+		return
+	}
+	q.pending = append(q.pending, e)
 	if q.idle == nil {
 		q.idle = make(chan struct{})
 		go q.deliver()
 	}
 }
 
-// deliver makes the calls until none is left. When an observer ends the goroutine (runtime.Goexit, as a test's
+// deliver calls the observer until no event is left. When an observer ends the goroutine (runtime.Goexit, as a test's
 // FailNow does), another one goes on.
 func (q *noticeQueue) deliver() {
 	ended := false
@@ -104,28 +101,28 @@ func (q *noticeQueue) deliver() {
 			go q.deliver()
 		}
 	}()
-	for call := q.next(); call != nil; call = q.next() {
-		call(q.to)
+	for e, ok := q.next(); ok; e, ok = q.next() {
+		q.to.Observe(q.ctx, e)
 	}
 	ended = true
 }
 
-// next takes the next call. It is nil when there is none, and the delivery ends.
-func (q *noticeQueue) next() (call func(Observer)) {
+// next takes the next event. ok is false when there is none, and the delivery ends.
+func (q *noticeQueue) next() (e Event, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.pending) == 0 {
 		q.pending = nil
 		close(q.idle)
 		q.idle = nil
-		return nil
+		return Event{}, false
 	}
-	call, q.pending[0] = q.pending[0], nil
+	e, q.pending[0] = q.pending[0], Event{} // so that nothing of it is kept
 	q.pending = q.pending[1:]
-	return call
+	return e, true
 }
 
-// whenIdle returns a channel that is closed when no call is under way or waits.
+// whenIdle returns a channel that is closed when no call is under way, and no event waits.
 func (q *noticeQueue) whenIdle() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -42,21 +42,22 @@ func (c *config) fail(format string, args ...any) {
 	}
 }
 
-// Identity is what the candidate says of itself to [Current] and [Watch], for example the address at which
-// the leader is found. It is a [locker.WithHolder], with the same rules; without it, it is HOST/PID/PROGRAM.
-func Identity(text string) Option {
+// WithIdentity sets what the candidate says of itself to [Current] and [Watch], for example the
+// address at which the leader is found. It is a [locker.WithHolder], with the same rules; without it,
+// it is HOST/PID/PROGRAM.
+func WithIdentity(text string) Option {
 	return func(c *config) { c.acquire = append(c.acquire, locker.WithHolder(text)) }
 }
 
-// TTL is how long others wait for a leader that has died, and how long a leader may be out of touch before
-// its term ends. It is a [locker.WithTTL]; without it, it is the locker's default.
-func TTL(d time.Duration) Option {
+// WithTTL sets how long others wait for a leader that has died, and how long a leader may be out of
+// touch before its term ends. It is a [locker.WithTTL]; without it, it is the locker's default.
+func WithTTL(d time.Duration) Option {
 	return func(c *config) { c.acquire = append(c.acquire, locker.WithTTL(d)) }
 }
 
-// Rest is the pause after a term that ended without a loss, before the candidate stands again: d ± half of
-// it, by default 1s. It lets others in where the service keeps no order. 0 is no pause.
-func Rest(d time.Duration) Option {
+// WithRest sets the pause after a term that ended without a loss, before the candidate stands again:
+// d ± half of it, by default 1s. It lets others in where the service keeps no order. 0 is no pause.
+func WithRest(d time.Duration) Option {
 	return func(c *config) {
 		if d < 0 {
 			c.fail("rest of %v: want a time, such as 1s, or 0", d)
@@ -65,10 +66,10 @@ func Rest(d time.Duration) Option {
 	}
 }
 
-// Backoff is the pause after an error of the service, and after a term that was lost: first shortest ± half
-// of it, then twice as long each time, and never longer than longest. It begins again with a term that ends
-// without a loss, or lasts for longest. By default it goes from 100ms to 10s.
-func Backoff(shortest, longest time.Duration) Option {
+// WithBackoff sets the pause after an error of the service, and after a term that was lost: first
+// shortest ± half of it, then twice as long each time, and never longer than longest. It begins again
+// with a term that ends without a loss, or lasts for longest. By default it goes from 100ms to 10s.
+func WithBackoff(shortest, longest time.Duration) Option {
 	return func(c *config) {
 		if shortest <= 0 || longest < shortest {
 			c.fail("back-off from %v to %v: want positive times, such as 100ms and 10s", shortest, longest)
@@ -77,10 +78,10 @@ func Backoff(shortest, longest time.Duration) Option {
 	}
 }
 
-// Overstay calls f, on a goroutine of its own, when lead hasn't returned d after the end of its context: once
-// for each such term. Others may lead by then. f may write a log, dump goroutines, or end the process
-// with os.Exit, which is the only way to end a function that doesn't return.
-func Overstay(d time.Duration, f func()) Option {
+// WithOverstay calls f, on a goroutine of its own, when lead hasn't returned d after the end of its
+// context: once for each such term. Others may lead by then. f may write a log, dump goroutines, or
+// end the process with os.Exit, which is the only way to end a function that doesn't return.
+func WithOverstay(d time.Duration, f func()) Option {
 	return func(c *config) {
 		if d < 0 || f == nil {
 			c.fail("overstay of %v: want a time that isn't negative, such as 10s, and a function", d)
@@ -89,9 +90,9 @@ func Overstay(d time.Duration, f func()) Option {
 	}
 }
 
-// Observe attaches o, which is notified of what the candidate does. Several observers are notified on
-// goroutines of their own, at the same time; one that is given twice is two observers.
-func Observe(o Observer) Option {
+// WithObserver attaches o, which is notified of what the candidate does. Several observers are
+// notified on goroutines of their own, at the same time; one that is given twice is two observers.
+func WithObserver(o Observer) Option {
 	return func(c *config) {
 		if o == nil {
 			c.fail("the observer is nil")

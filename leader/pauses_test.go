@@ -18,10 +18,10 @@ func TestLongestPauses(t *testing.T) {
 		start(t, newSite(t, membackend.NewServer()), func(context.Context, leader.Term) error {
 			terms++
 			return nil
-		}, leader.Rest(math.MaxInt64))
+		}, leader.WithRest(math.MaxInt64))
 		s := membackend.NewServer()
 		s.Fail(errService)
-		start(t, newSite(t, s), lead(nil), leader.Backoff(math.MaxInt64, math.MaxInt64))
+		start(t, newSite(t, s), lead(nil), leader.WithBackoff(math.MaxInt64, math.MaxInt64))
 		time.Sleep(24 * time.Hour)
 		if terms != 1 {
 			t.Errorf("%d terms, want one and a rest without end", terms)

@@ -46,7 +46,7 @@ func (c *campaign) term(
 	resignable, resign := context.WithCancelCause(ctx)
 	t := Term{Number: lease.Token(), Lease: lease, Since: time.Now(), resign: func() { resign(errResigned) }}
 	termCtx, end := locker.WithLease(resignable, lease)
-	c.notices.add(func(o Observer) { o.Elected(t) })
+	c.notices.add(Event{Kind: EventElected, Term: t})
 	returned := c.watchOverstay(termCtx, t)
 	defer func() {
 		returned() // before the term ends: see watchOverstay
@@ -57,7 +57,7 @@ func (c *campaign) term(
 		if lost {
 			cause = lease.Err()
 		}
-		c.notices.add(func(o Observer) { o.Ended(t, cause) })
+		c.notices.add(Event{Kind: EventEnded, Term: t, Err: cause})
 		if c.gaveBack != nil {
 			c.gaveBack()
 		}
@@ -88,7 +88,7 @@ func (c *campaign) watchOverstay(ctx context.Context, t Term) (returned func()) 
 		reported := false
 		verdict.Do(func() {
 			reported = true
-			c.notices.add(func(o Observer) { o.Overstaying(t) })
+			c.notices.add(Event{Kind: EventOverstaying, Term: t})
 		})
 		if reported {
 			c.overstay.f()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 )
 
@@ -103,10 +104,7 @@ type request struct {
 	done    chan error               // gets the reply: nil, or why it was not executed
 }
 
-var (
-	errReset    = errors.New("connection was reset")
-	errNoAnswer = errors.New("no answer in time")
-)
+var errReset = errors.New("connection was reset")
 
 // call sends a request and waits for the reply, for as long as ctx and limit allow. Without an
 // answer, nobody knows whether the request was or will be executed. What run writes may be read
@@ -127,7 +125,7 @@ func (c *client) call(ctx context.Context, limit time.Duration, r *request) (ans
 	case <-r.conn.broken:
 		return false, errReset
 	case <-timer.C:
-		return false, errNoAnswer
+		return false, locker.ErrNoAnswer
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}

@@ -66,8 +66,8 @@ func TestReentrantAcquireDuringTheLastRelease(t *testing.T) {
 		released := make(chan error, 1)
 		go func() { released <- first.Release(ctx) }()
 		synctest.Wait() // it is under way
-		if _, err := l.Acquire(middleware.WithOwner(t.Context()), "job", locker.NoWait()); !errors.Is(err, locker.ErrHeld) {
-			t.Errorf("another owner, during the release: %v, want ErrHeld", err)
+		if _, err := l.Acquire(middleware.WithTask(t.Context()), "job", locker.NoWait()); !errors.Is(err, locker.ErrHeld) {
+			t.Errorf("another task, during the release: %v, want ErrHeld", err)
 		}
 		next := acquire(t, ctx, l, locker.NoWait())
 		if err := <-released; err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Reentrant returns a locker with which a task can acquire a lock that it has already. So
-// goroutines that share a task don't exclude each other. [WithOwner] makes a context of a task;
+// goroutines that share a task don't exclude each other. [WithTask] makes a context of a task;
 // with another context nothing changes.
 //
 // If the task has a lease on the name through this locker, Acquire returns a further handle on that
@@ -46,17 +46,17 @@ func Reentrant(l locker.Locker) locker.Locker {
 	return &reentrant{Locker: l, holdings: make(map[holdingKey]*holding)}
 }
 
-// WithOwner returns a context of a new task for [Reentrant]. All contexts that come from it belong
+// WithTask returns a context of a new task for [Reentrant]. All contexts that come from it belong
 // to the task, in whatever goroutine. Goroutines that must exclude each other need a context of
-// WithOwner each.
-func WithOwner(ctx context.Context) context.Context {
-	return context.WithValue(ctx, ownerKey{}, new(owner))
+// WithTask each.
+func WithTask(ctx context.Context) context.Context {
+	return context.WithValue(ctx, taskKey{}, new(task))
 }
 
-type ownerKey struct{}
+type taskKey struct{}
 
-// owner is a task. It has a size, so that each has an address of its own.
-type owner struct{ _ byte }
+// task is one by its address. It has a size, so that each has an address of its own.
+type task struct{ _ byte }
 
 type reentrant struct {
 	locker.Locker
@@ -65,29 +65,29 @@ type reentrant struct {
 }
 
 type holdingKey struct {
-	owner *owner
-	name  string
+	task *task
+	name string
 }
 
-// holding is a lease of one owner.
+// holding is a lease of one task.
 type holding struct {
 	request locker.Request // the first one
 	ready   chan struct{}  // closed when the lease was acquired, or failed to be
 	lease   locker.Lease   // nil: it failed to be acquired; set before ready is closed
 	handles int            // guarded by the mutex of reentrant; 0: the last one is being released, or was
-	over    chan struct{}  // closed when the owner may acquire another lease
+	over    chan struct{}  // closed when the task may acquire another lease
 }
 
 // Unwrap leads [locker.AsLocker] to the locker underneath: names and tokens are the same there.
 func (r *reentrant) Unwrap() locker.Locker { return r.Locker }
 
 func (r *reentrant) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
-	task, _ := ctx.Value(ownerKey{}).(*owner)
+	who, _ := ctx.Value(taskKey{}).(*task)
 	req, err := locker.Resolve(name, opts...)
-	if task == nil || err != nil || req.Slot != 0 {
+	if who == nil || err != nil || req.Slot != 0 {
 		return r.Locker.Acquire(ctx, name, opts...)
 	}
-	key := holdingKey{task, name}
+	key := holdingKey{who, name}
 	waited := false
 	for ; ctx.Err() == nil; waited = true {
 		h, first := r.join(key, req)
@@ -130,7 +130,7 @@ func ranOut(ctx context.Context) error {
 	return err
 }
 
-// join returns the holding of an owner, and whether it is a new one that the caller must acquire.
+// join returns the holding of a task, and whether it is a new one that the caller must acquire.
 func (r *reentrant) join(key holdingKey, req locker.Request) (h *holding, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +173,7 @@ func (r *reentrant) enter(key holdingKey, h *holding, req locker.Request) (locke
 	switch {
 	case h.handles == 0:
 		return nil, nil //nolint:nilnil
-	case lost: // its handles need not be released before the owner gets another lease
+	case lost: // its handles need not be released before the task gets another lease
 		r.forget(key, h)
 		return nil, nil //nolint:nilnil
 	}
@@ -192,12 +192,12 @@ func (h *holding) allows(req locker.Request) error {
 		if h.request.TTL > 0 {
 			has = fmt.Sprintf("a TTL of %v", h.request.TTL)
 		}
-		return fmt.Errorf("%w: TTL %v: the lease of this owner has %s; ask for the longest one first", locker.ErrOption, req.TTL, has)
+		return fmt.Errorf("%w: TTL %v: the lease of this task has %s; ask for the longest one first", locker.ErrOption, req.TTL, has)
 	}
 	known := locker.Request{Name: req.Name, TTL: req.TTL, NoWait: req.NoWait, Holder: req.Holder, Trace: req.Trace,
 		Features: req.Features & locker.FeatureTTL}
 	if req != known {
-		return fmt.Errorf("%w: the owner has the lock already, and only WithTTL, NoWait and WithHolder go with a further request: "+
+		return fmt.Errorf("%w: the task has the lock already, and only WithTTL, NoWait and WithHolder go with a further request: "+
 			"other options would change a lease that is in use", locker.ErrOption)
 	}
 	return nil
@@ -211,7 +211,7 @@ func (r *reentrant) drop(h *holding) (last bool) {
 	return h.handles == 0
 }
 
-// release releases the lease of a holding without handles. Until that has returned, the owner's
+// release releases the lease of a holding without handles. Until that has returned, the task's
 // other requests wait, because the lock may be held still.
 func (r *reentrant) release(ctx context.Context, key holdingKey, h *holding) error {
 	defer func() { // also after a panic

@@ -28,7 +28,7 @@ func task(t *testing.T, run func(t *testing.T, ctx context.Context, l locker.Loc
 				t.Errorf("Close = %v", err)
 			}
 		}()
-		run(t, middleware.WithOwner(t.Context()), l, s)
+		run(t, middleware.WithTask(t.Context()), l, s)
 	})
 }
 
@@ -87,7 +87,7 @@ func TestReentrantGrantsHandlesWithoutRequests(t *testing.T) {
 func TestReentrantWithoutAnOwnerChangesNothing(t *testing.T) {
 	task(t, func(t *testing.T, ctx context.Context, l locker.Locker, _ *membackend.Server) {
 		lease := acquire(t, t.Context(), l)
-		for what, ctx := range map[string]context.Context{"no owner": t.Context(), "an owner": ctx, "another owner": middleware.WithOwner(ctx)} {
+		for what, ctx := range map[string]context.Context{"no task": t.Context(), "a task": ctx, "another task": middleware.WithTask(ctx)} {
 			if _, err := l.Acquire(ctx, "job", locker.NoWait()); !errors.Is(err, locker.ErrHeld) {
 				t.Errorf("%s: %v, want ErrHeld", what, err)
 			}
@@ -118,12 +118,12 @@ func TestReentrantDo(t *testing.T) {
 func TestReentrantAcquireAll(t *testing.T) {
 	task(t, func(t *testing.T, ctx context.Context, l locker.Locker, _ *membackend.Server) {
 		outer := acquire(t, ctx, l)
-		leases, err := locker.AcquireAll(ctx, l, locker.Names("a", "job", "z")...)
+		leases, err := locker.AcquireAll(ctx, l, locker.Wants("a", "job", "z"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if leases.Lease("job").Token() != outer.Token() {
-			t.Error("the owner's lock is another one among several")
+			t.Error("the task's lock is another one among several")
 		}
 		if err := leases.Release(ctx); err != nil {
 			t.Error(err)
@@ -175,7 +175,7 @@ func TestReentrantLossEndsAllHandles(t *testing.T) {
 			}
 			<-lease.Done()
 		}
-		again := acquire(t, ctx, l) // another lease of the owner
+		again := acquire(t, ctx, l) // another lease of the task
 		if again.Token() == handles[0].Token() {
 			t.Error("a handle on a lease that was lost")
 		}
@@ -213,11 +213,11 @@ func TestReentrantWaitsForItsOwnAcquisition(t *testing.T) {
 		}()
 		synctest.Wait()
 		if _, err := l.Acquire(ctx, "job", locker.NoWait()); !errors.Is(err, locker.ErrHeld) {
-			t.Errorf("with NoWait, while the owner acquires: %v, want ErrHeld", err)
+			t.Errorf("with NoWait, while the task acquires: %v, want ErrHeld", err)
 		}
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		if _, err := l.Acquire(short, "job"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a short wait for the owner's acquisition = %v, want DeadlineExceeded", err)
+			t.Errorf("a short wait for the task's acquisition = %v, want DeadlineExceeded", err)
 		}
 		cancel()
 		var mu sync.Mutex
@@ -245,7 +245,7 @@ func TestReentrantWaitsForItsOwnAcquisition(t *testing.T) {
 		all.Wait()
 		for _, lease := range handles {
 			if lease.Token() != handles[0].Token() {
-				t.Error("one owner has two leases")
+				t.Error("one task has two leases")
 			}
 		}
 		release(t, handles...)
@@ -296,7 +296,7 @@ func TestReentrantTasksExcludeEachOther(t *testing.T) {
 		inside := make(map[context.Context]int)
 		var all sync.WaitGroup
 		for range 4 {
-			ctx := middleware.WithOwner(t.Context())
+			ctx := middleware.WithTask(t.Context())
 			for range 3 { // goroutines of one task
 				all.Go(func() {
 					for range 100 {

@@ -19,7 +19,7 @@ func linkedTask(t *testing.T, run func(t *testing.T, ctx context.Context, l lock
 		s, link := membackend.NewServer(), membackend.NewLink()
 		l := middleware.Reentrant(membackend.New(membackend.WithServer(s), membackend.WithLink(link)))
 		defer l.Close()
-		run(t, middleware.WithOwner(t.Context()), l, s, link)
+		run(t, middleware.WithTask(t.Context()), l, s, link)
 	})
 }
 
@@ -38,9 +38,9 @@ func startAcquire(ctx context.Context, l locker.Locker) <-chan error {
 func wantTimeout(t *testing.T, what string, err error) {
 	t.Helper()
 	var e *locker.Error
-	if !errors.Is(err, locker.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) || locker.Outcome(err) != "timeout" ||
+	if !errors.Is(err, locker.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) || locker.OutcomeOf(err) != "timeout" ||
 		!errors.As(err, &e) || e.Name != "job" {
-		t.Errorf("%s = %v, outcome %s, want ErrHeld and DeadlineExceeded", what, err, locker.Outcome(err))
+		t.Errorf("%s = %v, outcome %s, want ErrHeld and DeadlineExceeded", what, err, locker.OutcomeOf(err))
 	}
 }
 
@@ -62,8 +62,8 @@ func TestReentrantWaitForTheOwnAcquisitionRunsOutOfTime(t *testing.T) {
 
 		cancelled, stop := context.WithCancel(ctx)
 		time.AfterFunc(time.Second, stop)
-		if _, err := l.Acquire(cancelled, "job"); errors.Is(err, locker.ErrHeld) || locker.Outcome(err) != "canceled" {
-			t.Errorf("a wait that is cancelled = %v, outcome %s, want canceled", err, locker.Outcome(err))
+		if _, err := l.Acquire(cancelled, "job"); errors.Is(err, locker.ErrHeld) || locker.OutcomeOf(err) != "canceled" {
+			t.Errorf("a wait that is cancelled = %v, outcome %s, want canceled", err, locker.OutcomeOf(err))
 		}
 		giveUp()
 		if err := <-failed; !errors.Is(err, context.Canceled) {

@@ -50,7 +50,7 @@ func ExampleSlog() {
 	}
 	server.Fail(fmt.Errorf("connection refused"))
 	_, err := l.Acquire(context.Background(), "nightly-report", locker.WithHolder("web-7f9c"))
-	fmt.Println(locker.Outcome(err))
+	fmt.Println(locker.OutcomeOf(err))
 	server.Fail(nil)
 	l.Close()
 	// Unordered output:

@@ -62,7 +62,7 @@ func Leaks(l locker.Locker, heldFor, waitedFor time.Duration, report func(Leak))
 		return func() {}, nil
 	}
 	f := &leakFinder{
-		l: l, limits: map[string]time.Duration{"held": heldFor, "waiting": waitedFor}, report: report,
+		l: l, limits: map[string]time.Duration{locker.StateHeld: heldFor, locker.StateWaiting: waitedFor}, report: report,
 		pause: max(pause/4, time.Millisecond), places: make(map[uint64]*place), reported: make(map[state]bool),
 	}
 	detach, err := locker.Observe(l, f, begins|ends)

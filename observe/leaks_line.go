@@ -12,7 +12,7 @@ func (f *leakFinder) withoutLines(leases []locker.LeaseInfo) []locker.LeaseInfo 
 	lines := make(map[string]bool) // names whose first in the line is here
 	for i := range leases {
 		info := &leases[i]
-		if info.Slot != locker.LineSlot || info.State != "held" {
+		if info.Slot != locker.LineSlot || info.State != locker.StateHeld {
 			continue
 		}
 		lines[info.Name] = true
@@ -20,9 +20,9 @@ func (f *leakFinder) withoutLines(leases []locker.LeaseInfo) []locker.LeaseInfo 
 		if p := f.placeOf(info.ID); p != nil {
 			since = p.began
 		}
-		*info = locker.LeaseInfo{ID: info.ID, Name: info.Name, Slot: info.Slot, Holder: info.Holder, State: "waiting", Since: since}
+		*info = locker.LeaseInfo{ID: info.ID, Name: info.Name, Slot: info.Slot, Holder: info.Holder, State: locker.StateWaiting, Since: since}
 	}
 	return slices.DeleteFunc(leases, func(info locker.LeaseInfo) bool {
-		return info.Slot > 0 && info.State == "waiting" && lines[info.Name]
+		return info.Slot > 0 && info.State == locker.StateWaiting && lines[info.Name]
 	})
 }

@@ -75,7 +75,7 @@ func acquirePermit(t *testing.T, l locker.Locker) locker.Lease {
 }
 
 func acquireBoth(t *testing.T, l locker.Locker) {
-	if _, err := locker.AcquireAll(t.Context(), l, locker.Names("name", "other")...); err != nil {
+	if _, err := locker.AcquireAll(t.Context(), l, locker.Wants("name", "other")); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 //
 //	Error   a lease was lost; Close could not confirm everything
 //	Warn    a renewal or a removal failed; an acquisition was requeued; Acquire failed because of the service;
-//	        a wait or a hold was longer than SlogSlow says
+//	        a hold or a wait was longer than SlogSlow says
 //	Info    a call of Acquire has to wait
 //	Debug   everything else
 //
@@ -36,16 +36,16 @@ func SlogLevels(level func(locker.Event) slog.Level) SlogOption {
 	return func(s *logger) { s.level = level }
 }
 
-// SlogSlow logs as Warn, when they are over, a call of Acquire that took longer than wait and a
-// lease that was held for longer than hold. Zero: there is no such limit.
-func SlogSlow(wait, hold time.Duration) SlogOption {
-	return func(s *logger) { s.wait, s.hold = wait, hold }
+// SlogSlow logs as Warn, when they are over, a lease that was held for longer than heldFor and a call
+// of Acquire that took longer than waitedFor. Zero: there is no such limit.
+func SlogSlow(heldFor, waitedFor time.Duration) SlogOption {
+	return func(s *logger) { s.heldFor, s.waitedFor = heldFor, waitedFor }
 }
 
 type logger struct {
-	handler    slog.Handler
-	level      func(locker.Event) slog.Level // nil: levelOf
-	wait, hold time.Duration
+	handler            slog.Handler
+	level              func(locker.Event) slog.Level // nil: levelOf
+	heldFor, waitedFor time.Duration
 }
 
 func (s *logger) levelOf(e locker.Event) slog.Level {
@@ -59,15 +59,15 @@ func (s *logger) levelOf(e locker.Event) slog.Level {
 	case locker.EventRenewalFailed, locker.EventRemoving, locker.EventRequeued:
 		return slog.LevelWarn
 	case locker.EventRefused:
-		if locker.Outcome(e.Cause) == "error" || isSlow(e.Took, s.wait) {
+		if locker.OutcomeOf(e.Cause) == locker.OutcomeError || isSlow(e.Took, s.waitedFor) {
 			return slog.LevelWarn
 		}
 	case locker.EventGranted:
-		if isSlow(e.Took, s.wait) {
+		if isSlow(e.Took, s.waitedFor) {
 			return slog.LevelWarn
 		}
 	case locker.EventReleased:
-		if isSlow(e.Held, s.hold) {
+		if isSlow(e.Held, s.heldFor) {
 			return slog.LevelWarn
 		}
 	case locker.EventWaiting:
@@ -110,7 +110,7 @@ func attributes(e locker.Event) []slog.Attr {
 	add(e.Left != 0, slog.Duration("left", e.Left))
 	add(e.Ahead != 0, slog.Int("ahead", e.Ahead))
 	add(e.Tries != 0, slog.Int("tries", e.Tries))
-	add(e.Kind == locker.EventRefused, slog.String("outcome", locker.Outcome(e.Cause)))
+	add(e.Kind == locker.EventRefused, slog.String("outcome", locker.OutcomeOf(e.Cause)))
 	add(e.Kind == locker.EventLost, slog.String("loss", locker.LossOf(e.Cause)))
 	if e.Cause != nil {
 		add(true, slog.String("cause", e.Cause.Error()))

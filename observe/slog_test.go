@@ -42,7 +42,7 @@ func TestSlogLevels(t *testing.T) {
 		var out bytes.Buffer
 		h := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})
 		tc.event.Backend, tc.event.Time = "mem", time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
-		observe.Slog(h, observe.SlogSlow(time.Minute, time.Hour)).Observe(t.Context(), tc.event)
+		observe.Slog(h, observe.SlogSlow(time.Hour, time.Minute)).Observe(t.Context(), tc.event)
 		rest := out.String()
 		for want := range strings.SplitSeq("time=2020-01-02T03:04:05.000Z | "+tc.want, " | ") {
 			_, after, ok := strings.Cut(rest, want)

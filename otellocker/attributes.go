@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/fencedlock/locker/internal/verdict"
+	"github.com/fencedlock/locker"
 )
 
 const (
@@ -132,7 +132,7 @@ func (g *groups) all() []string {
 // errorType is the value of error.type: "timeout", or the type of the innermost error. The number of
 // types is the program's own.
 func errorType(err error) string {
-	if errors.Is(err, verdict.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
 		return "timeout"
 	}
 	for {

@@ -12,9 +12,10 @@ import (
 	"github.com/fencedlock/locker/fence"
 )
 
-// Claim counts a claim at a fenced storage, and returns err as it is:
+// CountClaim counts a claim at a fenced storage, and returns err as it is. The claim itself is made by
+// a package below fence:
 //
-//	err := otellocker.Claim(ctx, fencepg.Claim(ctx, tx, "invoices/42", lease.Token()))
+//	err := otellocker.CountClaim(ctx, fencepg.Claim(ctx, tx, "invoices/42", lease.Token()))
 //	if err != nil {
 //		return err
 //	}
@@ -26,7 +27,7 @@ import (
 // It is recorded with OpenTelemetry's global meter provider, whatever [Instrument] uses. [Instrument] makes the
 // counter begin with zero, so that the first stale claim is an increase: call it after
 // [otel.SetMeterProvider].
-func Claim(ctx context.Context, err error) error {
+func CountClaim(ctx context.Context, err error) error {
 	option := claimed
 	switch {
 	case errors.Is(err, fence.ErrStale):

@@ -49,11 +49,11 @@ func ExampleInstrument() {
 	// Output: locker.acquire.duration s invoices 1
 }
 
-// Claim counts the claims at a storage by their results. "stale" says that the fence has saved the
-// data. The claim itself is that of a package below fence.
-func ExampleClaim() {
+// CountClaim counts the claims at a storage by their results. "stale" says that the fence has saved
+// the data. The claim itself is made by a package below fence.
+func ExampleCountClaim() {
 	_ = func(ctx context.Context, claim func(context.Context, locker.Token) error, lease locker.Lease) error {
-		if err := otellocker.Claim(ctx, claim(ctx, lease.Token())); err != nil {
+		if err := otellocker.CountClaim(ctx, claim(ctx, lease.Token())); err != nil {
 			return err
 		}
 		return nil // read and write

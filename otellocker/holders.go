@@ -54,7 +54,7 @@ func (h *holders) prune() {
 	list, _ := locker.Leases(h.l)
 	ids := make(map[uint64]bool, len(list))
 	for _, info := range list {
-		if info.State == "held" { // what was requeued has the same ID, and may still be removed
+		if info.State == locker.StateHeld { // what was requeued has the same ID, and may still be removed
 			ids[info.ID] = true
 		}
 	}

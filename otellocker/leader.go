@@ -14,12 +14,13 @@ const keyElection = attribute.Key("locker.election")
 
 // Leader returns an observer for a candidate of package leader, which records who leads:
 //
-//	leader.Run(ctx, l, "controllers/billing", lead, leader.Observe(otellocker.Leader("billing")))
+//	leader.Run(ctx, l, "controllers/billing", lead, leader.WithObserver(otellocker.Leader("billing")))
 //
 // The metric locker.leader is 1 from an election to the return of the function that leads, and else 0.
 // locker.leader.terms counts elections. Both have the attribute locker.election, so elections need names of
 // their own, and the sum of locker.leader over all processes is the number of leaders. It takes the options of
-// [Instrument], of which only WithMeterProvider and WithAttributes have an effect.
+// [Instrument], of which only WithMeterProvider and WithAttributes have an effect. Acquisitions that fail
+// are counted by Instrument, and not here.
 //
 // Make one observer for each candidate. OpenTelemetry's error handler gets the errors of the meter provider and
 // of invalid options.
@@ -59,15 +60,12 @@ type leaderObserver struct {
 	add    []metric.AddOption
 }
 
-func (o *leaderObserver) Standing() {}
-
-func (o *leaderObserver) Elected(leader.Term) {
-	o.terms.Add(context.Background(), 1, o.add...)
-	o.leads.Record(context.Background(), 1, o.record...)
+func (o *leaderObserver) Observe(ctx context.Context, e leader.Event) {
+	switch e.Kind {
+	case leader.EventElected:
+		o.terms.Add(ctx, 1, o.add...)
+		o.leads.Record(ctx, 1, o.record...)
+	case leader.EventEnded:
+		o.leads.Record(ctx, 0, o.record...)
+	}
 }
-
-func (o *leaderObserver) Ended(leader.Term, error) {
-	o.leads.Record(context.Background(), 0, o.record...)
-}
-
-func (o *leaderObserver) Overstaying(leader.Term) {}

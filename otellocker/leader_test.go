@@ -43,7 +43,7 @@ func TestLeader(t *testing.T) {
 				<-ctx.Done()
 				time.Sleep(time.Second)
 				return nil
-			}, leader.Observe(o))
+			}, leader.WithObserver(o))
 		}()
 		want(1, 1)
 		s.Expire("office")

@@ -86,13 +86,13 @@ func (k *looks) byGroup() map[string]*locker.Stats {
 		}
 		lasts := now.Sub(info.Since)
 		switch info.State {
-		case "held":
+		case locker.StateHeld:
 			s.Held, s.OldestHeld = s.Held+1, max(s.OldestHeld, lasts)
-		case "waiting":
+		case locker.StateWaiting:
 			s.Waiting, s.OldestWaiting = s.Waiting+1, max(s.OldestWaiting, lasts)
-		case "kept":
+		case locker.StateKept:
 			s.Kept, s.OldestKept = s.Kept+1, max(s.OldestKept, lasts)
-		case "removing":
+		case locker.StateRemoving:
 			s.Removing, s.OldestRemoving = s.Removing+1, max(s.OldestRemoving, lasts)
 		}
 	}

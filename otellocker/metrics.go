@@ -50,7 +50,10 @@ func newInstruments(meter metric.Meter, sets *sets) (*instruments, error) {
 }
 
 // causes are what locker.LossOf may return.
-var causes = []string{"service_failed", "service_silent", "process_late", "unproven", "not_renewed", "revoked", "broken", "max_hold"}
+var causes = []string{
+	locker.LossServiceFailed, locker.LossServiceSilent, locker.LossProcessLate, locker.LossUnproven,
+	locker.LossNotRenewed, locker.LossRevoked, locker.LossBroken, locker.LossMaxHold,
+}
 
 // begin makes the counters of a group begin with zero. A counter that appears with the first loss
 // doesn't increase, as Prometheus sees it, and no alert would be raised.
@@ -64,9 +67,6 @@ func (i *instruments) begin(ctx context.Context, group string) {
 	}
 }
 
-// outcomeGranted is locker.Outcome(nil).
-const outcomeGranted = "granted"
-
 // record records what an event says.
 func (i *instruments) record(ctx context.Context, group string, a *acquisition, e *locker.Event) {
 	if !i.begun[group] {
@@ -75,11 +75,11 @@ func (i *instruments) record(ctx context.Context, group string, a *acquisition, 
 	k := setKey{group: group}
 	switch e.Kind {
 	case locker.EventGranted:
-		k.outcome, k.contended = outcomeGranted, yesOrNo(e.Contended)
+		k.outcome, k.contended = locker.OutcomeGranted, yesOrNo(e.Contended)
 		i.acquireDuration.Record(ctx, e.Took.Seconds(), i.sets.get(k).record...)
 	case locker.EventRefused:
-		k.outcome = locker.Outcome(e.Cause)
-		if k.outcome == "error" {
+		k.outcome = locker.OutcomeOf(e.Cause)
+		if k.outcome == locker.OutcomeError {
 			k.errorType = errorType(e.Cause)
 		}
 		i.acquireDuration.Record(ctx, e.Took.Seconds(), i.sets.get(k).record...)

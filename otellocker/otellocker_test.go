@@ -228,15 +228,15 @@ func TestClaim(t *testing.T) {
 	claimRuns++
 	var storage fence.Memory
 	ctx := t.Context()
-	if err := otellocker.Claim(ctx, storage.Claim(ctx, "invoices/42", 7)); err != nil {
+	if err := otellocker.CountClaim(ctx, storage.Claim(ctx, "invoices/42", 7)); err != nil {
 		t.Errorf("Claim = %v", err)
 	}
 	for range 2 {
-		if err := otellocker.Claim(ctx, storage.Claim(ctx, "invoices/42", 6)); !errors.Is(err, fence.ErrStale) {
+		if err := otellocker.CountClaim(ctx, storage.Claim(ctx, "invoices/42", 6)); !errors.Is(err, fence.ErrStale) {
 			t.Errorf("Claim = %v, want ErrStale", err)
 		}
 	}
-	if err := otellocker.Claim(ctx, storage.Claim(ctx, "", 7)); !errors.Is(err, locker.ErrName) {
+	if err := otellocker.CountClaim(ctx, storage.Claim(ctx, "", 7)); !errors.Is(err, locker.ErrName) {
 		t.Errorf("Claim = %v, want ErrName", err)
 	}
 	point := func(outcome string, n int64) metricdata.DataPoint[int64] {

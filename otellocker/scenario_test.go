@@ -95,7 +95,7 @@ func play(t *testing.T, l locker.Locker, s *membackend.Server, link *membackend.
 	t.Cleanup(func() { _ = rival.Close() })
 	refused := func(want string, ctx context.Context, name string, opts ...locker.Option) {
 		t.Helper()
-		if lease, err := l.Acquire(ctx, name, opts...); locker.Outcome(err) != want {
+		if lease, err := l.Acquire(ctx, name, opts...); locker.OutcomeOf(err) != want {
 			t.Fatalf("Acquire(%q) = %v, %v, want the outcome %s", name, lease, err, want)
 		}
 	}

@@ -147,7 +147,7 @@ func (s *spans) granted(a *acquisition, e *locker.Event) {
 	a.endLook()
 	if a.acquire.IsRecording() {
 		a.acquire.SetAttributes(keyToken.Int64(int64(e.Token)), keyTTL.Float64(e.TTL.Seconds()),
-			keyContended.Bool(e.Contended), keyOutcome.String(outcomeGranted))
+			keyContended.Bool(e.Contended), keyOutcome.String(locker.OutcomeGranted))
 	}
 	end(a.acquire, e.Time)
 	if a.current != nil {
@@ -176,9 +176,9 @@ func (t *trail) endLook() {
 func (s *spans) refused(a *acquisition, e *locker.Event) {
 	a.endLook()
 	if a.acquire.IsRecording() {
-		outcome := locker.Outcome(e.Cause)
+		outcome := locker.OutcomeOf(e.Cause)
 		a.acquire.SetAttributes(keyOutcome.String(outcome))
-		if outcome == "error" {
+		if outcome == locker.OutcomeError {
 			a.acquire.SetAttributes(keyErrorType.String(errorType(e.Cause)))
 			a.acquire.SetStatus(codes.Error, e.Cause.Error())
 		}

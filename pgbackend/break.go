@@ -40,7 +40,7 @@ func (d *pgDriver) Break(ctx context.Context, name string, token locker.Token, b
 	for {
 		effect, done, err := b.try(ctx)
 		if !done && err == nil && !kit.Sleep(ctx, breakPause) {
-			err = kit.ErrNoAnswer
+			err = locker.ErrNoAnswer
 		}
 		if done || err != nil {
 			return effect, b.explain(err)
@@ -65,7 +65,7 @@ type breaking struct {
 // explain says also that the lease is marked, if no answer came in time. The lease has moved since then,
 // or has ended: a holder that has written no token may have this lease or the next one.
 func (b *breaking) explain(err error) error {
-	if !b.isMarked || !errors.Is(err, kit.ErrNoAnswer) {
+	if !b.isMarked || !errors.Is(err, locker.ErrNoAnswer) {
 		return err
 	}
 	return fmt.Errorf("%w; the lease is marked, and may have ended: look again after a third of the TTL, when its holder, or the next one, has written its token", err)
@@ -141,7 +141,7 @@ func (b *breaking) end(ctx context.Context, c *conn) (effect locker.Effect, done
 			return effect, err == nil, err
 		}
 		if !kit.Sleep(ctx, pause) {
-			return locker.Effect{}, false, fmt.Errorf("%w: the server has been told to end the session, and it is still there", kit.ErrNoAnswer)
+			return locker.Effect{}, false, fmt.Errorf("%w: the server has been told to end the session, and it is still there", locker.ErrNoAnswer)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func (c *conn) execUrgent(ctx context.Context, sql string) (*pgsession.Call, err
 // end a TTL after the last statement that was answered, which was sent before the one that has no
 // answer. It returns what it is given.
 func (c *conn) endIfSilent(r *pgsession.Call, err error) (*pgsession.Call, error) {
-	if errors.Is(err, kit.ErrNoAnswer) {
+	if errors.Is(err, locker.ErrNoAnswer) {
 		silence := c.Silence()
 		if c.leases.Load() == 0 && silence >= maxCall/2 || silence > c.pool.ttl {
 			c.End(errSilent)

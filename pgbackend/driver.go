@@ -146,19 +146,6 @@ func (d *pgDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 // there are too many TTLs, it is the shared connection of another one. It never is a connection of an
 // epoch that is over: a former primary knows nothing of the sessions on the next one.
 func (d *pgDriver) anyConn(ctx context.Context, ttl time.Duration) (*conn, error) {
-	for try := 1; ; try++ {
-		c, err := d.sharedConn(ctx, ttl)
-		if err != nil || !c.isOfOldEpoch() {
-			return c, err
-		}
-		c.giveUp(errOldEpoch)
-		if try == maxTries {
-			return nil, errOldEpoch
-		}
-	}
-}
-
-func (d *pgDriver) sharedConn(ctx context.Context, ttl time.Duration) (*conn, error) {
 	p, err := d.pools.Join(ctx, ttl)
 	if err != nil {
 		var open bool

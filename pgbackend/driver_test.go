@@ -187,10 +187,10 @@ func TestTTLs(t *testing.T) {
 	if _, err := locker.TryAcquire(t.Context(), l, "default"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locker.TryAcquire(t.Context(), l, "one more", locker.WithTTL(4*time.Second)); !errors.Is(err, locker.ErrOption) {
-		t.Errorf("TryAcquire with a fifth TTL = %v, want ErrOption", err)
-	} else if outcome := locker.Outcome(err); outcome != "error" { // it passes
-		t.Errorf("Outcome of a fifth TTL = %q, want \"error\"", outcome)
+	if _, err := locker.TryAcquire(t.Context(), l, "one more", locker.WithTTL(4*time.Second)); !errors.Is(err, locker.ErrTooManyTTLs) || errors.Is(err, locker.ErrOption) {
+		t.Errorf("TryAcquire with a fifth TTL = %v, want ErrTooManyTTLs", err)
+	} else if outcome := locker.OutcomeOf(err); outcome != locker.OutcomeError { // it passes
+		t.Errorf("OutcomeOf of a fifth TTL = %q, want \"error\"", outcome)
 	}
 	if _, err := locker.TryAcquire(t.Context(), l, "short", locker.WithTTL(time.Millisecond)); !errors.Is(err, locker.ErrOption) {
 		t.Errorf("TryAcquire with a TTL of a millisecond = %v, want ErrOption", err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
@@ -106,7 +106,7 @@ func (t *tokenSource) beginEpoch(ctx context.Context, row epochRow, now origin) 
 			"SET synchronous_commit = local",
 		} {
 			_, err := t.exec(ctx, sql)
-			if errors.Is(err, kit.ErrNoAnswer) {
+			if errors.Is(err, locker.ErrNoAnswer) {
 				err = fmt.Errorf("the epoch of the fencing tokens is not written yet (if synchronous_standby_names is set, a standby must answer): %w", err)
 			}
 			if err != nil {

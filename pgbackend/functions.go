@@ -65,7 +65,7 @@ func (c *conn) beginCalls(ctx context.Context, r *request) (*pgsession.Call, err
 func (c *conn) outcome(ctx context.Context, kind kind, call *pgsession.Call, floor locker.Token) reply {
 	if _, err := c.endIfSilent(call, c.WaitFunctions(ctx, maxCall, call)); err != nil {
 		answer := reply{err: kit.Overdue(err)}
-		if errors.Is(err, kit.ErrNoAnswer) && !errors.Is(err, kit.ErrNotSent) {
+		if errors.Is(err, locker.ErrNoAnswer) && !errors.Is(err, kit.ErrNotSent) {
 			answer.late = call
 		}
 		return answer

@@ -110,10 +110,6 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 	if err != nil {
 		return g, false, err
 	}
-	if c.isOfOldEpoch() {
-		c.giveUp(errOldEpoch)
-		return g, true, errOldEpoch
-	}
 	if err := l.removeFromShared(ctx); err != nil { // what an earlier try may have left on a connection that broke
 		return g, false, err
 	}
@@ -168,7 +164,7 @@ func (l *lock) held(ctx context.Context) error {
 	}
 	c, ok := l.d.waiterFor(ctx, l.pool)
 	if !ok {
-		return &driver.HeldError{RetryAfter: time.Second} // the engine has its own shorter pauses
+		return &driver.HeldError{} // it polls, with the pauses of the engine
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -88,18 +88,11 @@ func (l *lock) moveLocked(ctx context.Context) (driver.Instant, error) {
 }
 
 // target reserves the key on the shared connection, if that leads where the waiter's connection
-// leads. Otherwise, or while the shared connection is being made, target is nil. A shared connection
-// of an epoch that is over is replaced. earlier is the one on which the
-// lock may be held since an earlier try.
+// leads. Otherwise, or while the shared connection is being made, target is nil. earlier is the one on
+// which the lock may be held since an earlier try.
 func (l *lock) target(ctx context.Context, waiter, earlier *conn) *conn {
 	c := l.pool.sharedWithoutWaiting(ctx)
-	switch {
-	case c == nil:
-		return nil
-	case c.tokens.epoch < waiter.tokens.epoch:
-		c.giveUp(errOldEpoch)
-		return nil
-	case c.tokens.serverID != waiter.tokens.serverID:
+	if c == nil || c.tokens.serverID != waiter.tokens.serverID {
 		return nil
 	}
 	if earlier != nil && earlier != c && l.leaveEarlier(ctx) != nil || c.reserve(l) != nil {

@@ -33,10 +33,11 @@ const (
 	maxIdle      = 3               // connections of waiters that have gone: with the shared one, not more than four once nobody waits
 )
 
-// sharedConn returns the shared connection. ctx covers the waiting. If it ends before the
-// connection is made, the connection is made all the same, for the next one.
+// sharedConn returns the shared connection. One whose epoch is over is given up, and another one is
+// made. ctx covers the waiting. If it ends before the connection is made, the connection is made all
+// the same, for the next one.
 func (p *pool) sharedConn(ctx context.Context) (*conn, error) {
-	if c := p.existingShared(); c != nil {
+	if c := p.currentShared(); c != nil {
 		return c, nil
 	}
 	return p.making.Do(ctx, p.d.tasks, p.connectShared)
@@ -62,10 +63,20 @@ func (p *pool) existingShared() *conn {
 	return nil
 }
 
+// currentShared is existingShared, without a connection whose epoch is over. Such a one is given up.
+func (p *pool) currentShared() *conn {
+	c := p.existingShared()
+	if c == nil || !c.isOfOldEpoch() {
+		return c
+	}
+	c.giveUp(errOldEpoch)
+	return nil
+}
+
 // connectShared makes the shared connection. It ends within connectTime, or when the Locker is
 // closed.
 func (p *pool) connectShared(ctx context.Context) (*conn, error) {
-	if c := p.existingShared(); c != nil { // it was made between a look and this call
+	if c := p.currentShared(); c != nil { // it was made between a look and this call
 		return c, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.d.connectTime())

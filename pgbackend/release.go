@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
@@ -39,7 +39,7 @@ func (l *lock) lockMove(ctx context.Context) error {
 	case l.moveLock <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return kit.ErrNoAnswer
+		return locker.ErrNoAnswer
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
@@ -87,8 +86,8 @@ func (c *conn) renew(
 		return late, nil
 	}
 	base, err := ask(ctx)
-	c.overdue.Store(errors.Is(err, kit.ErrNoAnswer))
-	if late, news = lateAnswer(); news && errors.Is(err, kit.ErrNoAnswer) {
+	c.overdue.Store(errors.Is(err, locker.ErrNoAnswer))
+	if late, news = lateAnswer(); news && errors.Is(err, locker.ErrNoAnswer) {
 		base, err = late, nil
 	}
 	if err == nil {

@@ -109,7 +109,7 @@ func (r *request) hand(begin func() error) error {
 	return begin()
 }
 
-var errWithdrawn = fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
+var errWithdrawn = fmt.Errorf("%w: %w", locker.ErrNoAnswer, kit.ErrNotSent)
 
 // withdraw reports whether the request will not be handed to the session. If it was, what is sent
 // from now on comes after it.
@@ -146,7 +146,7 @@ func (c *conn) try(ctx context.Context, k key) (locker.Token, driver.Instant, er
 // takeToken takes a token for a lock that is held by another session.
 func (c *conn) takeToken(ctx context.Context) (locker.Token, error) {
 	r := c.request(ctx, &request{kind: takeToken})
-	if gone := driver.ContextError(ctx); gone != nil && errors.Is(r.err, kit.ErrNoAnswer) {
+	if gone := driver.ContextError(ctx); gone != nil && errors.Is(r.err, locker.ErrNoAnswer) {
 		return 0, fmt.Errorf("%w: %w", gone, r.err)
 	}
 	return r.token, r.err

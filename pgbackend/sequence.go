@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
@@ -178,7 +177,7 @@ func (t *tokenSource) note(ctx context.Context, value int64) error {
 	case t.noting <- struct{}{}:
 		defer func() { <-t.noting }()
 	case <-ctx.Done():
-		return kit.ErrNoAnswer
+		return locker.ErrNoAnswer
 	}
 	if value < t.limit.Load() {
 		return nil

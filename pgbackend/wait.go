@@ -27,7 +27,7 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
 		}
-		return none, &driver.HeldError{RetryAfter: time.Second} // no connection is to be had: it polls
+		return none, &driver.HeldError{} // no connection is to be had: it polls, with the pauses of the engine
 	}
 	blocked, err := l.block(ctx, c)
 	if err == nil {

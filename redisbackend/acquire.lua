@@ -34,7 +34,7 @@ end
 -- include queue.lua
 
 local current, token = advance()
-if not current then -- all waiters are dead
+if not current then -- all waiters are dead, or there is no queue
   return finish({GRANTED, take()})
 end
 if current == owner then

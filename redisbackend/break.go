@@ -46,12 +46,12 @@ func (d *redisDriver) Break(
 		r.script = breakOneScript
 		if breach.AtOnce { // first, so that nothing can arrive in between
 			tomb := request{script: tombstoneOneScript, key: r.key, owner: r.owner, ttl: r.ttl}
-			if a := d.router.ask(ctx, tomb); a.err != nil {
+			if a := d.router.askAside(ctx, tomb); a.err != nil && !tomb.script.hasNoRoom(a.err) {
 				return locker.Effect{}, noBreaker(permissionsFor(d.prefix).Explain(a.err))
 			}
 		}
 	}
-	a := d.router.ask(ctx, r)
+	a := d.router.askAside(ctx, r)
 	switch {
 	case a.err != nil:
 		return locker.Effect{}, noBreaker(permissionsFor(d.prefix).Explain(a.err))

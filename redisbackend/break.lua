@@ -26,7 +26,7 @@ if answer[1] == HELD then
   redis.pcall('SET', KEYS[5], ARGV[5], 'PX', ttl, 'NX')
   return answer
 end
-redis.pcall('SET', KEYS[5], ARGV[5], 'PX', ttl)
+redis.pcall('SET', KEYS[5], ARGV[5], 'PX', math.max(ttl, redis.call('PTTL', KEYS[5])))
 -- Without a queue, or with something else in its place, nobody gets the lock: see release.lua.
 local places = redis.pcall('ZCARD', KEYS[3])
 if type(places) ~= 'number' or places == 0 or type(redis.pcall('HGET', KEYS[4], owner)) == 'table' then

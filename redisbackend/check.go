@@ -67,10 +67,30 @@ func (d *redisDriver) check(ctx context.Context, client redis.Cmdable, failsOver
 	if err != nil {
 		return redisconn.OverdueFrom(redisconn.AddressOf(client), err)
 	}
-	if err := checkFacts(f, d.router.conn.Cluster != nil, d.allowEviction); err != nil || failsOver {
-		return err // where roles change, the client finds the new master
+	isCluster := d.router.conn.Cluster != nil
+	if err := checkFacts(f, isCluster, d.allowEviction); err != nil || isCluster { // of which only masters are asked
+		return err
 	}
-	return f.CheckRole()
+	err = f.CheckRole()
+	if err == nil || !failsOver {
+		return err
+	}
+	return d.checkRoleAgain(ctx)
+}
+
+// checkRoleAgain checks the role of a server behind Sentinels that was a replica, on a new connection:
+// a failover may be under way. A client with ReplicaOnly gets a replica once more. It may get another
+// one for each connection, and each of them would grant the same lock if it can be written to.
+func (d *redisDriver) checkRoleAgain(ctx context.Context) error {
+	conn := d.router.conn
+	f, err := conn.AskFactsAgain(ctx)
+	if err != nil {
+		return redisconn.OverdueFrom(redisconn.AddressOf(conn.Client), err)
+	}
+	if err := f.CheckRole(); err != nil {
+		return fmt.Errorf("%w (a client with Sentinels finds it by itself, but not with ReplicaOnly)", err)
+	}
+	return nil
 }
 
 // checkFacts judges what a server says about itself.

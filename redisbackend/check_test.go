@@ -2,10 +2,15 @@ package redisbackend_test
 
 import (
 	"errors"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/redisconn/redistest"
 	"github.com/fencedlock/locker/redisbackend"
 )
 
@@ -48,6 +53,61 @@ func TestCheckInfo(t *testing.T) {
 		err := redisbackend.CheckInfo(c.info, c.cluster, c.allow)
 		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %v that speaks of %q", c.what, err, c.want, c.says)
+		}
+	}
+}
+
+// behindSentinels is a client with Sentinels, and the role of the server for each connection to it, in
+// order.
+func behindSentinels(t *testing.T, roles ...string) *redis.Client {
+	t.Helper()
+	var connections atomic.Int32
+	server := redistest.Listen(t, func(conn net.Conn) {
+		role := roles[min(int(connections.Add(1)), len(roles))-1]
+		redistest.Serve(conn, func(command []string) string {
+			if strings.EqualFold(command[0], "info") {
+				return redistest.Bulk("redis_version:8.0.0\r\nredis_mode:standalone\r\nmaxmemory_policy:noeviction\r\nrole:" + role + "\r\n")
+			}
+			return redistest.Handshake(command)
+		})
+	})
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sentinel := redistest.Listen(t, func(conn net.Conn) {
+		redistest.Serve(conn, func(command []string) string {
+			switch strings.ToLower(strings.Join(command[:min(2, len(command))], " ")) {
+			case "sentinel get-master-addr-by-name":
+				return "*2\r\n" + redistest.Bulk(host) + redistest.Bulk(port)
+			case "sentinel sentinels":
+				return "*0\r\n"
+			case "subscribe +switch-master":
+				return redistest.Confirm(command[1]) + redistest.Confirm(command[2])
+			}
+			return redistest.Handshake(command)
+		})
+	})
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{sentinel}})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// A client that reaches replicas through Sentinels is refused: each replica that can be written to would
+// grant the same lock. A master that has just become a replica is asked for again.
+func TestCheckBehindSentinels(t *testing.T) {
+	for _, c := range []struct {
+		roles []string // for each connection
+		want  error
+	}{
+		{[]string{"master"}, nil},
+		{[]string{"slave"}, locker.ErrOption},
+		{[]string{"slave", "master"}, nil},
+		{[]string{""}, nil}, // INFO replication is not permitted
+	} {
+		err := redisbackend.Check(t.Context(), behindSentinels(t, c.roles...))
+		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), "ReplicaOnly") {
+			t.Errorf("the server is %q, and the check = %v, want %v", c.roles, err, c.want)
 		}
 	}
 }

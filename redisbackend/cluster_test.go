@@ -144,6 +144,50 @@ func TestClusterAsksForOneKey(t *testing.T) {
 	}
 }
 
+// A server whose memory is full has no room for a tombstone. What frees a lock needs none, so it is sent
+// all the same. Release reports that the tombstone is missing, and makes it when it is called again.
+func TestClusterWithoutRoomForATombstone(t *testing.T) {
+	const oom, loading = "-OOM command not allowed when used memory > 'maxmemory'.\r\n", "-LOADING Redis is loading the dataset in memory\r\n"
+	f := newFake(t)
+	d := f.clusterDriver(t)
+	l := newLock(t, d, time.Minute)
+	f.answers(hangUp, granted)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	both := []string{"tombstone_one", "release_one"}
+	for _, c := range []struct {
+		tombstone, says string
+		sent            []string
+	}{{oom, "OOM", both}, {loading, "LOADING", both[:1]}, {":0\r\n", "", both}} {
+		f.answers(c.tombstone, ":0\r\n")
+		err := l.Release(t.Context())
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("the tombstone is answered %q, and Release = %v, want an error with %q", c.tombstone, err, c.says)
+		}
+		if got := f.called(); !slices.Equal(got, c.sent) {
+			t.Errorf("the tombstone is answered %q, and sent was %q, want %q", c.tombstone, got, c.sent)
+		}
+	}
+
+	now := bob
+	now.AtOnce = true
+	for _, c := range []struct {
+		tombstone string
+		want      error // whose text is in the error
+		sent      int
+	}{{oom, nil, 3}, {loading, errors.New("LOADING"), 2}} {
+		f.answers(inspected("own 7", 5000, -1), c.tombstone, withBreach(3, "7"))
+		_, err := d.(driver.Breaker).Break(t.Context(), "a", 7, now)
+		if (err == nil) != (c.want == nil) || err != nil && !strings.Contains(err.Error(), c.want.Error()) {
+			t.Errorf("the tombstone is answered %q, and Break = %v, want %v", c.tombstone, err, c.want)
+		}
+		if got := f.called(); len(got) != c.sent {
+			t.Errorf("the tombstone is answered %q, and sent was %q, want %d requests", c.tombstone, got, c.sent)
+		}
+	}
+}
+
 // A renewal of the last token that fails costs no lease, and is made again with the next renewal.
 func TestClusterKeepsTheLastToken(t *testing.T) {
 	f := newFake(t)
@@ -181,7 +225,7 @@ func TestClusterWaiterOutlastsMove(t *testing.T) {
 	}
 	f.answers(tryAgain)
 	var held *driver.HeldError
-	if _, err := waiter.Acquire(t.Context()); !errors.As(err, &held) || held.RetryAfter <= 0 {
+	if _, err := waiter.Acquire(t.Context()); !errors.As(err, &held) || held.AskWithin <= 0 {
 		t.Errorf("Acquire of one that waits, in a slot on the move = %v, want HeldError with a time", err)
 	}
 	if n := len(f.called()); n > 4 {

@@ -73,12 +73,13 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 	d.keepTokens(ctx, locks)
 }
 
-// releaseGhost releases a lock that was granted to an acquisition that is over. If that fails, the
-// lock ends with its TTL.
-func (d *redisDriver) releaseGhost(ctx context.Context, key, owner string) {
+// releaseGhost releases a lock that was granted to an acquisition that is over, and had that TTL. If
+// that fails, the lock ends with its TTL.
+func (d *redisDriver) releaseGhost(ctx context.Context, key, owner string, ttl time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()
-	d.router.ask(ctx, request{script: releaseScript, key: key, owner: owner, ttl: defaultTTL, sent: driver.Stamp()})
+	ttl = max(ttl, d.unsentLimit) // of the tombstone
+	d.router.ask(ctx, request{script: releaseScript, key: key, owner: owner, ttl: ttl, sent: driver.Stamp()})
 }
 
 // Close ends the subscription and its goroutine.

@@ -46,6 +46,11 @@ func CheckInfo(info string, cluster, allowEviction bool) error {
 	return checkFacts(f, cluster, allowEviction)
 }
 
+// Check checks the server that a client reaches.
+func Check(ctx context.Context, client redis.UniversalClient) error {
+	return newDriver(redisconn.NewConn(client, messageTimeout), configFor(client, nil), nil).checkAll(ctx, redisconn.UsesSentinels(client))
+}
+
 // ParseURL returns what a URL says.
 func ParseURL(u *url.URL) (Settings, error) {
 	c, options, err := parseURL(u)

@@ -112,16 +112,19 @@ func TestGrantDuringARemovalIsReleased(t *testing.T) {
 	if err := l.Release(t.Context()); err == nil {
 		t.Fatal("Release = nil, and the server refuses it")
 	}
-	owner, released := <-owners, make(chan string, 10)
+	owner, released := <-owners, make(chan []string, 10)
 	f.does(func(command []string) string {
-		released <- command[8]
+		released <- command[8:10]
 		return gone
 	})
 	f.publish(t, owner+" 42 7 locker:{a}")
 	select {
 	case got := <-released:
-		if got != owner {
-			t.Errorf("the lease of %s was released, want the one of %s", got, owner)
+		if got[0] != owner {
+			t.Errorf("the lease of %s was released, want the one of %s", got[0], owner)
+		}
+		if got[1] != "60000" {
+			t.Errorf("its tombstone is kept for %s ms, want the TTL, a minute", got[1])
 		}
 	case <-time.After(5 * time.Second):
 		t.Error("the lease that was granted is not released before the next try")

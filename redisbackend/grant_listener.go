@@ -116,18 +116,18 @@ func (g *grantListener) hear(_ context.Context, text string) {
 			l.notifyLost(err)
 		}
 		if l.isRemoving() { // a try to remove it may have failed, and the next one may come late
-			g.releaseGhost(m)
+			g.releaseGhost(m, l.ttl)
 		}
 	case l != nil:
 		l.notifyRecheck(m.recheck)
 	case m.grant && former: // a late copy of a request has queued for an acquisition that is over: nobody else will release it
-		g.releaseGhost(m)
+		g.releaseGhost(m, defaultTTL) // release.lua doesn't shorten the tombstone of the first release
 	}
 }
 
 // releaseGhost begins the release of a lock that was granted to an acquisition that is over.
-func (g *grantListener) releaseGhost(m message) {
-	g.Go(func(ctx context.Context) { g.d.releaseGhost(ctx, m.key, m.owner) })
+func (g *grantListener) releaseGhost(m message, ttl time.Duration) {
+	g.Go(func(ctx context.Context) { g.d.releaseGhost(ctx, m.key, m.owner, ttl) })
 }
 
 // message is what a Locker hears: a grant, or when to ask about a place.

@@ -56,7 +56,7 @@ func (i *inspector) inspect(ctx context.Context, d *redisDriver, keys []string, 
 		for j, key := range keys {
 			cmds[j] = conn.NewCommand(ctx, d.inspectWords(key, waiters, readOnly, whole))
 		}
-		err := conn.Send(ctx, cmds...)
+		err := conn.SendAside(ctx, cmds...)
 		all := make([]locker.Status, len(keys))
 		for j, cmd := range cmds {
 			if err != nil {

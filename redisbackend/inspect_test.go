@@ -14,7 +14,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn/redistest"
 	"github.com/fencedlock/locker/redisbackend"
 )
@@ -155,7 +154,7 @@ func TestListOfACallThatWasLeft(t *testing.T) {
 	defer func() { _ = d.Close(context.Background()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, _, err := d.(driver.Inspector).List("", 0)(ctx); !errors.Is(err, kit.ErrNoAnswer) {
+	if _, _, err := d.(driver.Inspector).List("", 0)(ctx); !errors.Is(err, locker.ErrNoAnswer) {
 		t.Errorf("List of a server that is late = %v, want ErrNoAnswer", err)
 	}
 	close(late)

@@ -79,7 +79,7 @@ func (l *list) findMasters(ctx context.Context) error {
 	var mu sync.Mutex
 	var masters []*redis.Client
 	var err error
-	if left := conn.Call(ctx, func() {
+	if left := conn.CallAside(ctx, func() {
 		err = conn.Cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -132,7 +132,7 @@ func (l *list) step(ctx context.Context) ([]string, uint64, error) {
 		var cursor uint64
 		var err error
 		master, from := l.masters[0], l.cursor
-		if left := conn.Call(ctx, func() {
+		if left := conn.CallAside(ctx, func() {
 			keys, cursor, err = master.Scan(ctx, from, pattern, scanCount).Result()
 		}); left != nil {
 			return nil, 0, left
@@ -140,7 +140,7 @@ func (l *list) step(ctx context.Context) ([]string, uint64, error) {
 		return keys, cursor, err
 	}
 	cmd := conn.NewCommand(ctx, scanWords(l.cursor, pattern, l.d.router.db))
-	if err := conn.Send(ctx, cmd); err != nil {
+	if err := conn.SendAside(ctx, cmd); err != nil {
 		return nil, 0, err
 	}
 	result, err := cmd.Result()

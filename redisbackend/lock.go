@@ -136,7 +136,7 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 			l.lingers = true
 		}
 		if l.held && redisconn.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
-			return driver.Grant{}, &driver.HeldError{RetryAfter: movingPause}
+			return driver.Grant{}, &driver.HeldError{AskWithin: movingPause}
 		}
 		return driver.Grant{}, a.err
 	}
@@ -150,7 +150,7 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	case held:
 		l.held = true
 		l.gone()
-		return driver.Grant{}, &driver.HeldError{RetryAfter: max(l.remainingLease(a.reply), time.Millisecond)}
+		return driver.Grant{}, &driver.HeldError{AskWithin: max(l.remainingLease(a.reply), time.Millisecond)}
 	default:
 		return driver.Grant{}, l.over(a.reply, errReleased)
 	}

@@ -16,6 +16,15 @@ local function listeners(c)
   return redis.call('PUBSUB', 'NUMSUB', c)[2]
 end
 
+-- foreign says whether a reply is the error that a key is of another type: somebody else has put
+-- something in the place of the queue or of its hash. Then there is no queue, so a lock that is free
+-- goes to who asks, and a holder learns what has become of its lease. Any other error ends the script.
+local function foreign(reply)
+  if type(reply) ~= 'table' or not reply.err then return false end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then error(reply.err, 0) end
+  return true
+end
+
 -- leave removes an owner's place from the queue, and says whether it had one.
 local function leave(id)
   redis.call('HDEL', KEYS[4], id)
@@ -46,7 +55,8 @@ local function alert(left)
   end
 end
 
--- advance hands a lock that is free to the first live waiter, and returns the holder and its token.
+-- advance hands a lock that is free to the first live waiter, and returns the holder and its token; nil:
+-- it stays free, because nobody waits.
 -- Every script calls it. So nobody takes a lock past the queue, and the next request after the end
 -- of a lease makes the next waiter the holder.
 --
@@ -63,9 +73,11 @@ local function advance()
   local current, token = holder()
   local skipped = 0
   while not current do
-    local first = redis.call('ZRANGE', KEYS[3], skipped, skipped)[1]
-    if not first then return nil end
-    local place = redis.call('HGET', KEYS[4], first)
+    local first = redis.pcall('ZRANGE', KEYS[3], skipped, skipped)
+    if foreign(first) or not first[1] then return nil end
+    first = first[1]
+    local place = redis.pcall('HGET', KEYS[4], first)
+    if foreign(place) then return nil end
     if first == owner then
       token = take()
       leave(owner)
@@ -140,8 +152,8 @@ end
 
 -- refresh renews the caller's place and returns its rank, from 0, or false if it has none.
 local function refresh()
-  local rank = redis.call('ZRANK', KEYS[3], owner)
-  if not rank then return false end
+  local rank = redis.pcall('ZRANK', KEYS[3], owner)
+  if not rank or foreign(rank) then return false end
   place()
   return sweep(rank)
 end

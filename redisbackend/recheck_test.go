@@ -37,7 +37,7 @@ func TestPollOfUnlimitedLock(t *testing.T) {
 		l := newLock(t, f.driver(t, nil), ttl)
 		_, err := l.Acquire(t.Context())
 		var held *driver.HeldError
-		if !errors.As(err, &held) || held.RetryAfter != want {
+		if !errors.As(err, &held) || held.AskWithin != want {
 			t.Errorf("%q: Acquire = %v, want HeldError, to ask again in %v", reply, err, want)
 		}
 	}

@@ -16,10 +16,10 @@
 // holder in. The first holder believes in its lease until its next renewal. It takes longer where a
 // former master lives on with some of the clients, cut off from the replica that has taken its
 // place: both grant locks and renew them until the split is over, or until the former master
-// refuses writes (min-replicas-to-write; in a Cluster after cluster-node-timeout). The same holds
-// for products with several active masters. So without fencing these locks are for efficiency
-// ([locker.Efficiency]). If the token is checked where the data lives, no stale write gets in as
-// long as tokens rise.
+// refuses writes (min-replicas-to-write, which Redis applies to scripts from 7.0 on; in a Cluster
+// after cluster-node-timeout). The same holds for products with several active masters. So without
+// fencing these locks are for efficiency ([locker.Efficiency]). If the token is checked where the
+// data lives, no stale write gets in as long as tokens rise.
 //
 // # Waiting
 //
@@ -55,7 +55,7 @@
 //	username, password   for the servers that the Sentinels name
 //	cluster          true: a Cluster
 //	pool_size        connections at most for requests, to each server: 10 for each CPU
-//	allow_eviction   true: see WithEviction
+//	allow_eviction   true: see AllowEviction
 //	ca_file          authorities for the server's certificate, PEM: the system's
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name      expected in the server's certificate: the host
@@ -65,7 +65,7 @@
 //
 // That the server answers, has a version that is supported, is not a replica, executes the scripts,
 // and permits this user what they do: an error names what is missing. That its maxmemory-policy is
-// noeviction, because any other policy drops locks when memory is full ([WithEviction] accepts
+// noeviction, because any other policy drops locks when memory is full ([AllowEviction] accepts
 // that). All of it takes about ten requests.
 //
 // # Clients
@@ -147,15 +147,15 @@ func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = pref
 // rounded up to milliseconds, and refused below 10 ms.
 func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
-// WithEviction accepts a server that may drop locks when its memory is full (a maxmemory-policy
+// AllowEviction accepts a server that may drop locks when its memory is full (a maxmemory-policy
 // other than noeviction), and a server whose policy can't be read because INFO is not permitted.
-func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
+func AllowEviction() Option { return func(c *config) { c.allowEviction = true } }
 
 // New makes a Locker that uses a client of the caller's. The caller closes the client after the
 // Locker. New checks whether the servers fit (see the package comment), for up to 10 s. A
 // [redis.Ring], which moves keys to other servers when one fails, and a [redis.AutoPipeliner] are
-// refused with an error that matches [errors.ErrUnsupported], and a nil client with one that matches
-// [locker.ErrOption].
+// refused with an error that matches [errors.ErrUnsupported], also if a client embeds one. A nil
+// client is refused with an error that matches [locker.ErrOption].
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
@@ -163,14 +163,19 @@ func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (loc
 		return nil, kit.OpenError(backend, err)
 	}
 	switch client.(type) {
-	case *redis.Ring:
+	case interface{ SetAddrs(addrs map[string]string) }: // a Ring, or what has one in it
 		return nil, kit.OpenError(backend, fmt.Errorf("%w: a redis.Ring moves locks to other servers when one fails", errors.ErrUnsupported))
-	case *redis.AutoPipeliner:
+	case autoPipeliner:
 		return nil, kit.OpenError(backend,
 			fmt.Errorf("%w: a redis.AutoPipeliner delays requests; give the client that it was made from", errors.ErrUnsupported))
 	}
 	l, err := newLocker(ctx, redisconn.NewConn(client, messageTimeout), configFor(client, opts), nil)
 	return l, kit.OpenError(backend, err)
+}
+
+// autoPipeliner is a [redis.AutoPipeliner], or what has one in it.
+type autoPipeliner interface {
+	Submit(ctx context.Context, cmd redis.Cmder) redis.AutoFuture
 }
 
 func newLocker(ctx context.Context, conn *redisconn.Conn, c config, done func() error) (locker.Locker, error) {

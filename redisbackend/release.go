@@ -26,13 +26,8 @@ func (l *lock) Release(ctx context.Context) error {
 	l.queued = false
 	l.mu.Unlock()
 	if remains != none {
-		for _, s := range l.removal(granted, remains) {
-			r := l.request(s, driver.Stamp())
-			r.ttl = max(r.ttl, l.d.unsentLimit) // of the tombstone
-			r.late, r.deadlineOnly = remains == arriving, true
-			if a := l.d.router.ask(ctx, r); a.err != nil {
-				return a.err
-			}
+		if err := l.remove(ctx, granted, remains); err != nil {
+			return err
 		}
 	}
 	if l.changed != nil {
@@ -42,6 +37,29 @@ func (l *lock) Release(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.remains = none
 	return nil
+}
+
+// remove sends the scripts that remove what l has left. Its error says that some of it may be left.
+func (l *lock) remove(ctx context.Context, granted bool, remains remains) (err error) {
+	for _, s := range l.removal(granted, remains) {
+		r := l.request(s, driver.Stamp())
+		r.ttl = max(r.ttl, l.d.unsentLimit) // of the tombstone
+		r.late, r.deadlineOnly = remains == arriving, true
+		switch a := l.d.router.ask(ctx, r); {
+		case s.hasNoRoom(a.err):
+			err = a.err
+		case a.err != nil:
+			return a.err
+		}
+	}
+	return err
+}
+
+// hasNoRoom reports whether err says that the memory of a server of a Cluster has no room for a
+// tombstone. The removal that follows needs no room. Without a tombstone a late copy of the request may
+// take the lock again, for one TTL.
+func (s *script) hasNoRoom(err error) bool {
+	return s == tombstoneOneScript && redisconn.Says(err, "OOM")
 }
 
 func (l *lock) isRemoving() bool {

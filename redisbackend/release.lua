@@ -8,7 +8,8 @@
 -- create a lock that nobody knows of. So the owner gets a tombstone, which acquire looks for. It
 -- lasts for the TTL of the lease at least, and for as long as the client may still send a copy. The
 -- lock of a request that was on its way for longer ends after a TTL. (No tombstone lasts for more
--- than a day.)
+-- than a day.) A tombstone that exists is not shortened: what removes a lock that was granted to nobody
+-- (former_owners.go) may not know the TTL.
 
 -- include args.lua
 
@@ -35,7 +36,7 @@ end
 
 local waited = waits and not held and leave(owner)
 if not held and not waited or ARGV[3] == 'late' then
-  redis.call('SET', KEYS[5], '', 'PX', math.min(ttl, 24 * hour))
+  redis.call('SET', KEYS[5], '', 'PX', math.max(math.min(ttl, 24 * hour), redis.call('PTTL', KEYS[5])))
 end
 if waits and advance() and waited and #messages == 0 then
   alert(redis.call('PTTL', KEYS[1])) -- another waiter may have become the first by this

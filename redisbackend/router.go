@@ -54,6 +54,18 @@ func (s *router) ask(ctx context.Context, r request) answer {
 	return a
 }
 
+// askAside is ask for callers that must not wait longer than ctx. The request may be executed later.
+func (s *router) askAside(ctx context.Context, r request) answer {
+	if s.conn.ObeysContext() {
+		return s.ask(ctx, r)
+	}
+	var a answer
+	if left := s.conn.CallAside(ctx, func() { a = s.ask(ctx, r) }); left != nil {
+		return answer{err: s.conn.NameServer(ctx, left, r.key), copyInFlight: !errors.Is(left, kit.ErrNotSent)}
+	}
+	return a
+}
+
 func (s *router) lanesFor(ctx context.Context, key string) *lanes {
 	addr := s.conn.Shard(ctx, key)
 	s.mu.Lock()

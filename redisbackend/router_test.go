@@ -196,7 +196,7 @@ func TestClientsThatAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []redis.UniversalClient{ring, auto} {
+	for _, c := range []redis.UniversalClient{ring, auto, struct{ *redis.Ring }{ring}, struct{ *redis.AutoPipeliner }{auto}} {
 		if _, err := redisbackend.New(t.Context(), c); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("New with a %T = %v, want ErrUnsupported", c, err)
 		}

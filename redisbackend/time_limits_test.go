@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn/redistest"
 	"github.com/fencedlock/locker/redisbackend"
 )
@@ -42,14 +42,14 @@ func TestCallsReturnInTime(t *testing.T) {
 			if took := time.Since(begin); took > ttl+slack {
 				t.Errorf("Acquire returned after %v, and nothing is left of the lease after %v", took, ttl)
 			}
-			if !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
+			if !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Acquire = %v, want ErrNoAnswer", err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			begin = time.Now()
 			d.Renew(ctx, []driver.Lock{l}, func(_ int, _ driver.Instant, err error) {
-				if !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, locker.ErrLost) {
+				if !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, locker.ErrLost) {
 					t.Errorf("Renew reports %v, want ErrNoAnswer", err)
 				}
 			})
@@ -87,29 +87,92 @@ func TestCancelledCallerCostsNoOther(t *testing.T) {
 	}
 }
 
-// CurrentToken returns when its context ends, also if the client is greeting a server that doesn't answer,
-// which contexts don't bound.
-func TestCurrentTokenReturnsWhileClientGreets(t *testing.T) {
-	greeted := make(chan struct{}, 10)
-	addr := redistest.Listen(t, func(conn net.Conn) {
-		redistest.Serve(conn, func([]string) string {
-			greeted <- struct{}{}
-			return redistest.Silence
-		})
-	})
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	d := closedAtEnd(t, redisbackend.NewDriver(client, false), client)
+// questions are the calls that belong to no acquisition.
+var questions = map[string]func(ctx context.Context, d driver.Driver) error{
+	"CurrentToken": func(ctx context.Context, d driver.Driver) error {
+		_, err := d.(driver.TokenReader).CurrentToken(ctx, "a")
+		return err
+	},
+	"Inspect": func(ctx context.Context, d driver.Driver) error {
+		_, err := d.(driver.Inspector).Inspect(ctx, "a", 0)
+		return err
+	},
+	"List": func(ctx context.Context, d driver.Driver) error {
+		_, _, err := d.(driver.Inspector).List("", 0)(ctx)
+		return err
+	},
+	"Break": func(ctx context.Context, d driver.Driver) error {
+		_, err := d.(driver.Breaker).Break(ctx, "a", 7, bob)
+		return err
+	},
+	"Break at once": func(ctx context.Context, d driver.Driver) error {
+		now := bob
+		now.AtOnce = true
+		_, err := d.(driver.Breaker).Break(ctx, "a", 7, now)
+		return err
+	},
+}
+
+// returnsWhenItsCallerLeaves cancels a question when it has arrived at a server that doesn't answer.
+func returnsWhenItsCallerLeaves(t *testing.T, d driver.Driver, what string, arrived <-chan struct{}) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() {
-		_, err := d.(driver.TokenReader).CurrentToken(ctx, "a")
-		done <- err
-	}()
-	<-greeted
+	go func() { done <- questions[what](ctx, d) }()
+	<-arrived
 	cancel()
 	cancelled := time.Now()
 	err := <-done
-	if took := time.Since(cancelled); !errors.Is(err, kit.ErrNoAnswer) || took > redisbackend.MessageTimeout/2 {
-		t.Errorf("CurrentToken = %v after %v, want that no answer has come, at once", err, took)
+	if took := time.Since(cancelled); !errors.Is(err, locker.ErrNoAnswer) || took > redisbackend.MessageTimeout/2 {
+		t.Errorf("%s = %v after %v, want that no answer has come, at once", what, err, took)
+	}
+}
+
+// A question returns when its context ends, whatever client is asked, and if the client minds contexts:
+// it minds their deadlines only.
+func TestQuestionsReturnWhenTheirCallersLeave(t *testing.T) {
+	f := newFake(t)
+	drivers := map[string]driver.Driver{
+		"its own client":               f.ownDriver(t),
+		"a client that minds contexts": f.driver(t, nil),
+		"a client that doesn't":        f.driver(t, func(o *redis.Options) { o.ContextTimeoutEnabled = false }),
+		"a Cluster":                    f.clusterDriver(t),
+	}
+	for client, d := range drivers {
+		for what := range questions {
+			for _, look := range []string{silence, inspected("own 7", 5000, -1)} {
+				if look != silence && !strings.HasPrefix(what, "Break") {
+					continue
+				}
+				t.Run(client+", "+what, func(t *testing.T) {
+					arrived := make(chan struct{}, 100)
+					f.does(func(command []string) string {
+						if look != silence && strings.HasPrefix(describe(command), "inspect") {
+							return look
+						}
+						arrived <- struct{}{}
+						return silence
+					})
+					returnsWhenItsCallerLeaves(t, d, what, arrived)
+				})
+			}
+		}
+	}
+}
+
+// The same while a client is greeting a server that doesn't answer, which contexts don't bound.
+func TestQuestionsReturnWhileClientGreets(t *testing.T) {
+	for what := range questions {
+		t.Run(what, func(t *testing.T) {
+			greeted := make(chan struct{}, 10)
+			addr := redistest.Listen(t, func(conn net.Conn) {
+				redistest.Serve(conn, func([]string) string {
+					greeted <- struct{}{}
+					return redistest.Silence
+				})
+			})
+			client := redis.NewClient(&redis.Options{Addr: addr})
+			returnsWhenItsCallerLeaves(t, closedAtEnd(t, redisbackend.NewDriver(client, false), client), what, greeted)
+		})
 	}
 }

@@ -6,5 +6,5 @@
 -- include args.lua
 -- include kept.lua
 
-redis.call('SET', KEYS[1], '', 'PX', math.min(ttl, 24 * hour))
+redis.call('SET', KEYS[1], '', 'PX', math.max(math.min(ttl, 24 * hour), redis.call('PTTL', KEYS[1])))
 return GONE

@@ -42,7 +42,7 @@ func (a *attempt) newBallot(s *redisconn.Script, token locker.Token) *ballot {
 func (d *redlock) assumeSilent(all answers) (wereSilent servers) {
 	for i, n := range d.nodes {
 		if n.silent.Load() {
-			all[i].err, wereSilent = kit.ErrNoAnswer, wereSilent.with(i)
+			all[i].err, wereSilent = locker.ErrNoAnswer, wereSilent.with(i)
 		}
 	}
 	if all.outstanding() < majority(len(all)) {

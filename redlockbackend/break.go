@@ -53,13 +53,19 @@ func breakItem(s locker.Status, breach locker.Breach) *item {
 	return it
 }
 
-// breakAll asks all servers at the same time, and waits for each as long as it may take.
+// breakAll asks all servers at the same time, and waits for each as long as it may take, or until ctx
+// ends.
 func (d *redlock) breakAll(ctx context.Context, it *item) answers {
 	all := make(answers, len(d.nodes))
 	d.each(func(i int) {
 		ctx, cancel := context.WithTimeout(ctx, d.serverTimeout)
 		defer cancel()
-		all[i] = d.nodes[i].run(ctx, breakScript, it)[0]
+		var r reply
+		if left := d.nodes[i].conn.CallAside(ctx, func() { r = d.nodes[i].run(ctx, breakScript, it)[0] }); left != nil {
+			all[i] = reply{err: redisconn.Overdue(left)}
+			return
+		}
+		all[i] = r
 	})
 	return all
 }

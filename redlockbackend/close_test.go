@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
@@ -26,7 +26,7 @@ func TestCloseNamesServersThatAreToAnswer(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := d.Close(ended)
-	if !errors.Is(err, kit.ErrNoAnswer) || !strings.Contains(err.Error(), c.servers[2].addr) || strings.Contains(err.Error(), c.servers[0].addr) {
+	if !errors.Is(err, locker.ErrNoAnswer) || !strings.Contains(err.Error(), c.servers[2].addr) || strings.Contains(err.Error(), c.servers[0].addr) {
 		t.Errorf("Close while %s is to answer = %v, want that it names this server alone", c.servers[2].addr, err)
 	}
 	answer()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
 )
 
 // redlock is what one Locker has of its servers.
@@ -103,7 +102,7 @@ func (d *redlock) unanswered() error {
 			from = append(from, n.name())
 		}
 	}
-	err := fmt.Errorf("requests are still to be answered: %w", kit.ErrNoAnswer)
+	err := fmt.Errorf("requests are still to be answered: %w", locker.ErrNoAnswer)
 	if len(from) == 0 {
 		return err
 	}
@@ -140,7 +139,7 @@ func (d *redlock) failure(what string, why map[int]error) error {
 	for i, n := range d.nodes {
 		if err, ok := why[i]; ok {
 			if err == nil {
-				err = kit.ErrNoAnswer
+				err = locker.ErrNoAnswer
 			}
 			e.causes = append(e.causes, fmt.Errorf("%s: %w", n.name(), err))
 		}

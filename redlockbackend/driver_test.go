@@ -9,7 +9,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
@@ -157,7 +156,7 @@ func TestSilentMajorityIsHeardAgain(t *testing.T) {
 	c := newCluster(t, 3, 50*time.Millisecond)
 	c.answer("acquire", raised, silent, silent)
 	c.answer("release", text("released"), silent, silent) // which is news of them as well
-	if _, err := c.lock(t, true).Acquire(t.Context()); !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, locker.ErrHeld) {
+	if _, err := c.lock(t, true).Acquire(t.Context()); !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, locker.ErrHeld) {
 		t.Fatalf("Acquire with a silent majority = %v, want ErrNoAnswer", err)
 	}
 	c.answer("acquire", raised, raised, raised)

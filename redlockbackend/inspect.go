@@ -128,7 +128,7 @@ func (n *node) inspect(
 	for {
 		words := append(inspectScript.Begin(nil, whole), 0, n.client.Options().DB, waiters, what, cursor)
 		cmd := redisconn.NewCommand(ctx, words...)
-		err := n.conn.Send(ctx, cmd)
+		err := n.conn.SendAside(ctx, cmd)
 		var val any
 		if err == nil {
 			val, err = cmd.Result()

@@ -120,7 +120,7 @@ func (l *lock) add(a *attempt) {
 	defer l.mu.Unlock()
 	kept := l.attempts[:0]
 	for _, old := range l.attempts {
-		if remains, _ := old.mayRemainOn(nil); remains != 0 {
+		if old.mayRemain() {
 			kept = append(kept, old)
 		} else {
 			a.placed |= old.takePlaces()

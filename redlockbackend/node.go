@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
@@ -26,7 +27,7 @@ const (
 )
 
 // errTooSilent is the error of a request that was not sent because of mostUnanswered.
-var errTooSilent = fmt.Errorf("%w to earlier requests; %w", kit.ErrNoAnswer, kit.ErrNotSent)
+var errTooSilent = fmt.Errorf("%w to earlier requests; %w", locker.ErrNoAnswer, kit.ErrNotSent)
 
 // node is one of the servers. No request that takes or renews a lock is sent twice: a server that
 // doesn't answer is one of a minority, or the attempt fails. A release may be repeated (removal.ask).

@@ -76,11 +76,11 @@ func WithServerTimeout(d time.Duration) Option { return func(c *config) { c.serv
 // remove it after the first start.
 func WithNewCluster() Option { return func(c *config) { c.newCluster = true } }
 
-// WithEviction accepts servers that may drop locks when their memory is full (a maxmemory-policy
+// AllowEviction accepts servers that may drop locks when their memory is full (a maxmemory-policy
 // other than noeviction): then a second holder may get in. They may drop counters as well, with
 // every such policy and unnoticed, so tokens may repeat or fall, unless the clients' clocks are
 // right.
-func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
+func AllowEviction() Option { return func(c *config) { c.allowEviction = true } }
 
 func (c config) check() error {
 	switch {

@@ -73,7 +73,7 @@
 //	server           URL of a further server; may be repeated
 //	db               the database, instead of the path
 //	pool_size        connections at most, to each server: 10 for each CPU
-//	allow_eviction   true: see WithEviction
+//	allow_eviction   true: see AllowEviction
 //	ca_file          authorities for the servers' certificates, PEM: the system's
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name      expected in the servers' certificates: the host

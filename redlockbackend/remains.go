@@ -20,6 +20,7 @@ type removalState struct {
 	holdsKey servers // and it may be the lock's key. Else it is a place among those who wait, which keeps nobody out
 	shut     servers // they may let nobody in, whatever exists there
 	pending  servers // a request is still under way
+	failed   servers // a removal has failed, and no Release has said so yet; only where the reasons are asked for
 }
 
 // isFree reports whether the lock is free for others, on n servers.
@@ -30,30 +31,20 @@ func (r *removalState) isFree(n int) bool {
 // errShut is why a server on which nothing is left doesn't count.
 var errShut = errors.New("nothing is left there, but it may let nobody in: it takes no part, has lost the lease, or has not confirmed it")
 
-// removalState returns what is known now. If errs is given, it gets the reasons.
+// removalState returns what is known now. If errs is given, it gets the reasons, and what has
+// failed counts as said.
 func (l *lock) removalState(errs *[mostServers]error) removalState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := removalState{pending: l.pending()}
+	var r removalState
 	for _, a := range l.attempts {
-		remains, holdsKey := a.mayRemainOn(errs)
-		r.remains, r.holdsKey = r.remains|remains, r.holdsKey|holdsKey
+		a.addTo(&r, errs)
 	}
 	if n := len(l.attempts); n > 0 { // the answers to the last attempt are the latest
 		last := l.attempts[n-1]
 		r.shut = last.keepingOut(last == l.winner)
 	}
 	return r
-}
-
-// takeFailed returns the servers from which a removal has failed since the last call.
-func (l *lock) takeFailed() (failed servers) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, a := range l.attempts {
-		failed |= a.takeFailed()
-	}
-	return failed
 }
 
 // keepingOut returns the servers that may let nobody in. If the attempt has won, these include servers
@@ -77,7 +68,6 @@ func (a *attempt) noteShut(i int, r reply) {
 
 // removalError is the error of a Release after which something may exist on some servers.
 func (l *lock) removalError() error {
-	failed := l.takeFailed()
 	var errs [mostServers]error
 	r := l.removalState(&errs)
 	n := len(l.d.nodes)
@@ -85,7 +75,7 @@ func (l *lock) removalError() error {
 	switch {
 	case r.remains == 0:
 		return nil
-	case isFree && r.pending != 0 && failed == 0:
+	case isFree && r.pending != 0 && r.failed == 0:
 		return errTrailing
 	}
 	why := make(map[int]error)

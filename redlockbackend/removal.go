@@ -206,19 +206,36 @@ func (a *attempt) removed(i int, err error) (again bool) {
 	return a.claim(servers(0).with(i)) != 0
 }
 
-// mayRemainOn returns the servers on which something of a may exist, and those where that may be the lock's
-// key. If errs is given, it gets the reasons.
-func (a *attempt) mayRemainOn(errs *[mostServers]error) (remains, holdsKey servers) {
+// mayRemain reports whether something of a may exist on a server.
+func (a *attempt) mayRemain() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forget()
-	if errs != nil && a.errs != nil {
-		for which := a.remains; which != 0; {
-			i := which.next()
-			errs[i] = cmp.Or(errs[i], a.errs[i])
-		}
+	return a.remains != 0
+}
+
+// addTo adds to r what is known of a, all at one moment: a removal that fails is still pending, or
+// is among those that have failed. If errs is given, it gets the reasons, and what has failed counts
+// as said.
+func (a *attempt) addTo(r *removalState, errs *[mostServers]error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forget()
+	r.remains |= a.remains
+	r.holdsKey |= a.remains &^ a.keyless
+	r.pending |= a.asked | a.busy
+	if errs == nil {
+		return
 	}
-	return a.remains, a.remains &^ a.keyless
+	r.failed |= a.failed
+	a.failed = 0
+	if a.errs == nil {
+		return
+	}
+	for which := a.remains; which != 0; {
+		i := which.next()
+		errs[i] = cmp.Or(errs[i], a.errs[i])
+	}
 }
 
 // forget drops the servers on which nothing can exist any more. a.mu is held.
@@ -238,15 +255,6 @@ func (a *attempt) forget() {
 			a.remains = a.remains.minus(i)
 		}
 	}
-}
-
-// takeFailed returns the servers from which a removal has failed since the last call.
-func (a *attempt) takeFailed() servers {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	failed := a.failed
-	a.failed = 0
-	return failed
 }
 
 // takePlaces returns the servers that may have noted that a waits, and forgets them.

@@ -136,3 +136,45 @@ func TestSilentServerCostsLittle(t *testing.T) {
 		}
 	}
 }
+
+// A question returns when its context ends, though the clients mind deadlines only.
+func TestQuestionsReturnWhenTheirCallersLeave(t *testing.T) {
+	c := newCluster(t, 3, 5*time.Second)
+	questions := map[string]func(ctx context.Context) error{
+		"Inspect": func(ctx context.Context) error {
+			_, err := c.Driver.(driver.Inspector).Inspect(ctx, "a", 0)
+			return err
+		},
+		"List": func(ctx context.Context) error {
+			_, _, err := c.Driver.(driver.Inspector).List("", 0)(ctx)
+			return err
+		},
+		"Break": func(ctx context.Context) error {
+			_, err := c.Driver.(driver.Breaker).Break(ctx, "a", 7, bob)
+			return err
+		},
+	}
+	for what, ask := range questions {
+		arrived := make(chan struct{}, 10)
+		silentAt := "inspect"
+		if what == "Break" {
+			c.answer("inspect", onServer("own 7"), onServer("own 7"), onServer("own 7"))
+			silentAt = "break"
+		}
+		for _, s := range c.servers {
+			s.does(silentAt, func() string { arrived <- struct{}{}; return silent })
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- ask(ctx) }()
+		for range c.servers {
+			<-arrived
+		}
+		cancel()
+		cancelled := time.Now()
+		err := <-done
+		if took := time.Since(cancelled); !errors.Is(err, locker.ErrNoAnswer) || took > time.Second {
+			t.Errorf("%s = %v after %v, want that no answer has come, at once", what, err, took)
+		}
+	}
+}

@@ -15,8 +15,8 @@ import (
 )
 
 // An operator who takes a lock away marks the data of the holder's node ([kit.Marked]). The node, its
-// session and its czxid stay, and its version rises. The watch of the own node fires, and the next
-// heartbeat reads the mark; or the next renewal finds the other version.
+// session and its czxid stay, and its version rises. The watch of the own node fires, and the mark is
+// read at once; or the next renewal finds the other version.
 
 var _ driver.Breaker = (*zkDriver)(nil)
 

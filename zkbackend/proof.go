@@ -53,8 +53,8 @@ import (
 //     exception: the server replaces its table of signs of life by an empty one (getAndSet in
 //     ZooKeeper's LearnerSessionTracker) while other threads write to it. A sign of life that goes
 //     into the old table just after that was serialised never reaches the leader. The next read,
-//     readInterval later, gives another one, which is in the new table. So if the server is cut off
-//     in between, the base may be later than what is true, by one readInterval.
+//     readInterval later at most, gives another one, which is in the new table. So if the server is
+//     cut off in between, the base may be later than what is true, by up to one readInterval.
 //   - Clients are connected with servers that follow the leader itself. An observer that follows a
 //     follower (observerMasterPort) is pinged by that follower, and its signs of life reach the
 //     leader one hop later: with a tick of 2 s or more, nothing of jitter is left then. Observers
@@ -87,8 +87,8 @@ func marginsOf(tick time.Duration) margins {
 	return margins{relayDelay: tick/2 + jitter, readGap: tick / 2}
 }
 
-// readInterval is the pause between reads: less than readGap, so that a read that is a little late
-// costs no lease anything.
+// readInterval is the longest pause between reads: less than readGap, so that a read that is a little
+// late costs no lease anything.
 func (m margins) readInterval() time.Duration { return m.readGap * 3 / 4 }
 
 // holdAfter is how long a server may leave requests unanswered before it is sent no further ones.

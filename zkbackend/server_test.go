@@ -34,6 +34,7 @@ type server struct {
 	parting  bool                    // that one ends the connection when it has listed nodes
 	down     bool                    // nobody listens
 	muted    bool                    // nothing is answered, not even a request to connect
+	way      time.Duration           // how long answers and events are on their way, on connections made from now on
 	delayed  []func() bool           // requests that the network has: see arrive
 	all      sync.WaitGroup          // its goroutines
 }
@@ -67,7 +68,8 @@ type conn struct {
 	session int64
 	watches map[string]bool
 	mute    bool
-	stale   *tree // nil: the server is not cut off
+	stale   *tree       // nil: the server is not cut off
+	slow    chan parcel // what is on its way; nil: that takes no time
 }
 
 func newServer(t *testing.T) *server {

@@ -32,8 +32,26 @@ func (s *server) tell(c *conn, event int32, name string) {
 }
 
 func (s *server) send(c *conn, data []byte) {
-	if !c.mute && !s.muted {
-		_, _ = c.Write(zktest.Packet(data))
+	switch packet := zktest.Packet(data); {
+	case c.mute || s.muted:
+	case c.slow != nil:
+		c.slow <- parcel{packet, time.Now().Add(s.way)}
+	default:
+		_, _ = c.Write(packet)
+	}
+}
+
+// parcel is a packet that arrives at a time.
+type parcel struct {
+	packet []byte
+	due    time.Time
+}
+
+// deliver sends what is on its way on a slow connection, until that has ended.
+func (c *conn) deliver() {
+	for p := range c.slow {
+		time.Sleep(time.Until(p.due))
+		_, _ = c.Write(p.packet)
 	}
 }
 
@@ -52,8 +70,15 @@ func (s *server) handle(tcp net.Conn) {
 	defer tcp.Close()
 	s.mu.Lock()
 	s.conns[c] = true
+	if s.way > 0 {
+		c.slow = make(chan parcel, 10_000)
+		s.all.Go(c.deliver)
+	}
 	s.mu.Unlock()
 	defer func() {
+		if c.slow != nil {
+			close(c.slow)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.conns, c)

@@ -32,7 +32,9 @@ type session struct {
 	proof     *proof            // nil until the session was confirmed
 	retired   error             // why no new acquisitions use this session any more
 	nodes     map[string]*lock  // the locks of this session, by path
-	unwatched []*lock           // the ones that are not watched yet
+	created   []*lock           // those of them that are watched from the next heartbeat on
+	unwatched []*lock           // those of them that are watched as soon as possible
+	changed   []*lock           // those of them that are read before those, because somebody has written to them
 	watched   map[string]*watch // nodes whose end is waited for
 }
 
@@ -50,11 +52,15 @@ func newSession(ensemble *zkconn.Ensemble, root *chroot, m margins, ttl time.Dur
 		Timeout:       m.timeout(ttl),
 		AnswerTimeout: answerTimeout(ttl),
 		HoldAfter:     m.holdAfter(),
-		Interval:      m.readInterval(),
+		Interval:      min(m.readInterval(), longestHeartbeat),
 		Events:        s,
 	})
 	return s
 }
+
+// longestHeartbeat is the longest pause between heartbeats, whatever the tick is: so a holder's node is
+// watched within a second of the grant.
+const longestHeartbeat = 750 * time.Millisecond
 
 // answerTimeout is how long a server may take to answer: so short that another server can still
 // renew a lease, and not so short that a slow disk looks like a dead server.
@@ -96,8 +102,15 @@ func (s *session) Heartbeat() {
 	if sent, err := s.conn.ReadRoot(); !zkconn.Broken(err) {
 		s.answered(sent, driver.Now())
 	}
+	s.mu.Lock()
+	s.unwatched = append(s.unwatched, s.created...)
+	s.created = nil
+	s.mu.Unlock()
 	s.watchOwnNodes()
 }
+
+// Woken implements zkconn.Events.
+func (s *session) Woken() { s.watchOwnNodes() }
 
 // retire ends the use of the session for leases. After retire only removals use it. mu is held.
 func (s *session) retire(cause error) {
@@ -121,7 +134,7 @@ func (s *session) track(l *lock, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nodes[path] = l
-	s.unwatched = append(s.unwatched, l)
+	s.created = append(s.created, l)
 	if s.retired != nil {
 		l.notifyLost(fmt.Errorf("%w: %w", locker.ErrLost, s.retired))
 	}

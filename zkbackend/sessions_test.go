@@ -36,10 +36,10 @@ func TestSessionsOfALocker(t *testing.T) {
 			t.Errorf("%d sessions for %d TTLs", n, zkbackend.MaxSessions)
 		}
 		lease := acquire(t, l, "a") // so that the first session is in use as well
-		if _, err := l.Acquire(t.Context(), "b", locker.WithTTL(time.Minute)); !errors.Is(err, locker.ErrOption) || !contains(err, "8") {
-			t.Errorf("Acquire with one TTL too many = %v, want ErrOption", err)
-		} else if outcome := locker.Outcome(err); outcome != "error" { // it passes
-			t.Errorf("Outcome of one TTL too many = %q, want \"error\"", outcome)
+		if _, err := l.Acquire(t.Context(), "b", locker.WithTTL(time.Minute)); !errors.Is(err, locker.ErrTooManyTTLs) || errors.Is(err, locker.ErrOption) || !contains(err, "8") {
+			t.Errorf("Acquire with one TTL too many = %v, want ErrTooManyTTLs", err)
+		} else if outcome := locker.OutcomeOf(err); outcome != locker.OutcomeError { // it passes
+			t.Errorf("OutcomeOf of one TTL too many = %q, want \"error\"", outcome)
 		}
 		release(t, leases[3]) // whose session nobody needs now
 		next := acquire(t, l, "b", locker.WithTTL(time.Minute))

@@ -3,7 +3,9 @@ package zkbackend_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,10 +21,7 @@ type servers map[string]*server
 
 // open opens a Locker on all of the addresses, without the engine.
 func (all servers) open(ctx context.Context, opts ...zkbackend.Option) (driver.Driver, error) {
-	var addrs []string
-	for addr := range all {
-		addrs = append(addrs, addr)
-	}
+	addrs := slices.Sorted(maps.Keys(all))
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if s := all[addr]; s != nil {
 			return s.dial(ctx, network, addr)
@@ -71,18 +70,23 @@ func TestAddressesOfDifferentEnsembles(t *testing.T) {
 
 // One ensemble may have several addresses, and some of them may not answer.
 func TestAddressesOfOneEnsemble(t *testing.T) {
-	for what, other := range map[string]func(t *testing.T) *server{
-		"all answer":        nil,
-		"one is down":       func(*testing.T) *server { return nil },
-		"one has no quorum": func(t *testing.T) *server { s := newServer(t); s.down = true; return s },
-		"one is silent":     func(t *testing.T) *server { s := newServer(t); s.muted = true; return s },
+	silent := func(t *testing.T) *server { s := newServer(t); s.muted = true; return s }
+	for what, other := range map[string]struct {
+		addr string
+		make func(t *testing.T) *server
+	}{
+		"all answer":          {"a3:2181", nil},
+		"one is down":         {"c1:2181", func(*testing.T) *server { return nil }},
+		"one has no quorum":   {"c1:2181", func(t *testing.T) *server { s := newServer(t); s.down = true; return s }},
+		"one is silent":       {"c1:2181", silent},
+		"the first is silent": {"a0:2181", silent},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newServer(t)
 				all := servers{"a1:2181": a, "a2:2181": a}
-				if other != nil {
-					all["c1:2181"] = other(t)
+				if other.make != nil {
+					all[other.addr] = other.make(t)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a silent server doesn't take all of it
 				defer cancel()

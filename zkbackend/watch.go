@@ -3,6 +3,7 @@ package zkbackend
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -47,38 +48,54 @@ func (s *session) endWatch(path string, deleted bool) {
 }
 
 // endWatches is called with mu held after a connect, by which all watches have ended: waiters look
-// again, and own nodes are watched again.
+// again, and own nodes are watched again at once.
 func (s *session) endWatches() {
 	for path, w := range s.watched {
 		close(w.over)
 		delete(s.watched, path)
 	}
-	s.unwatched = s.unwatched[:0]
+	s.created, s.changed, s.unwatched = nil, nil, make([]*lock, 0, len(s.nodes))
 	for _, l := range s.nodes {
 		s.unwatched = append(s.unwatched, l)
 	}
+	s.conn.Wake()
 }
 
-// watchOwnNodes watches own nodes that are not watched yet: those that were created since the last
-// heartbeat, and all nodes after a connect. A lock that is released within a heartbeat never costs
-// a watch.
+// watchOwnNodes watches own nodes that are not watched: those that were created before the last
+// heartbeat, all nodes after a connect, and those that somebody has written to. A lock that is
+// released within a heartbeat never costs a watch. After each round of requests it looks again what
+// is to be read: a mark is not read later because there are many nodes.
 func (s *session) watchOwnNodes() {
-	s.mu.Lock()
-	unwatched := s.unwatched
-	s.unwatched = nil
-	s.mu.Unlock()
-	for i, l := range unwatched {
-		_, path := l.position()
-		if path == "" || !s.isTracked(path) {
-			continue
-		}
-		if err := s.readOwn(l, path); zkconn.Broken(err) { // the next heartbeat tries again
-			s.mu.Lock()
-			s.unwatched = append(s.unwatched, unwatched[i:]...)
-			s.mu.Unlock()
+	for next := s.nextUnwatched(); len(next) > 0; next = s.nextUnwatched() {
+		broken := false
+		kit.Parallel(maxParallel, next, func(l *lock) {
+			_, path := l.position()
+			if path == "" || !s.isTracked(path) {
+				return
+			}
+			if err := s.readOwn(l, path); zkconn.Broken(err) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.unwatched = append(s.unwatched, l)
+				broken = true
+			}
+		})
+		if broken { // the next connect, or the next heartbeat, tries again
 			return
 		}
 	}
+}
+
+// nextUnwatched returns the locks whose nodes are read in the next round of requests.
+func (s *session) nextUnwatched() (next []*lock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, list := range []*[]*lock{&s.changed, &s.unwatched} {
+		n := min(len(*list), maxParallel-len(next))
+		next = append(next, (*list)[:n]...)
+		*list = slices.Delete(*list, 0, n)
+	}
+	return next
 }
 
 // readOwn reads an own node, and watches it. The lease is lost if the node is gone, or if an operator has
@@ -106,13 +123,14 @@ func (s *session) readOwn(l *lock, path string) error {
 }
 
 // NodeChanged is called when somebody has written to a watched node, which ends the watch: waiters
-// look again, and an own node is watched again at the next heartbeat.
+// look again, and an own node is read at once, and watched again.
 func (s *session) NodeChanged(path string) {
 	s.endWatch(path, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.nodes[path]; l != nil {
-		s.unwatched = append(s.unwatched, l)
+		s.changed = append(s.changed, l)
+		s.conn.Wake()
 	}
 }
 

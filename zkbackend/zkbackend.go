@@ -23,8 +23,9 @@
 // A Locker has a session for each TTL in use, at most eight, each with a connection and four
 // goroutines, until Close or until another TTL needs its place. New opens the first one. When the
 // servers have ended a session, its leases are lost, its waiters queue again, and the next
-// acquisition opens a new session. Something is read on a session two or three times a tick,
-// whether there are leases or not; leases are renewed together, up to a thousand in a request.
+// acquisition opens a new session. Something is read on a session two or three times a tick, and
+// every 0.75 s at a longer tick than 2 s, whether there are leases or not; leases are renewed
+// together, up to a thousand in a request.
 //
 // A session is also over when no request on it was answered for its timeout, which is longer than
 // the TTL, or, while it may have nodes, no write. An answer that only confirms the session on a new
@@ -37,8 +38,10 @@
 // # Waiting
 //
 // Waiters of all Lockers are served first come, first served. Each one watches the node before its
-// own and no other, so a release wakes one of them. A holder's node is watched, too, at the latest
-// half a tick after the grant, so the holder learns at once that somebody has deleted it.
+// own and no other, so a release wakes one of them. A holder's node is watched, too, 3/8 of a tick
+// after the grant at the latest, and 0.75 s at most. So the holder learns at once that somebody has
+// deleted it, or has marked it ([locker.Break]). After a connect own nodes are watched again, 64 in
+// each round trip; until that is done, holders learn of it that much later.
 //
 // # URLs
 //

@@ -79,7 +79,10 @@ func TestGocronElector(t *testing.T) {
 		var runs [2]jobRuns
 		var electors [2]*gocronlocker.Elector
 		for i := range electors {
-			e := gocronlocker.NewElector(s.open(t), "cron")
+			e, err := gocronlocker.NewElector(s.open(t), "cron")
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer e.Close()
 			scheduler := newScheduler(t, gocron.WithDistributedElector(e))
 			if _, err := scheduler.NewJob(gocron.DurationJob(period), gocron.NewTask(func() { runs[i].run(0) })); err != nil {

@@ -65,7 +65,10 @@ func usageGocronTask(l locker.Locker, s gocron.Scheduler) error {
 }
 
 func usageGocronElector(l locker.Locker) error {
-	elector := gocronlocker.NewElector(l, "leaders/cron")
+	elector, err := gocronlocker.NewElector(l, "leaders/cron")
+	if err != nil {
+		return err
+	}
 	defer elector.Close() // after the scheduler
 	s, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
 	if err != nil {

@@ -86,8 +86,8 @@ func (s *Storage) acquire(ctx context.Context, name string, slot *slot, more ...
 }
 
 // Unlock gives the lock back. An error that matches [locker.ErrLost] says that the lease ended before:
-// another machine may have been at the same work. Another error of the lease says that the removal of the
-// lock wasn't confirmed; it goes on. ctx may be over.
+// another machine may have been at the same work. One that matches [locker.ErrUnconfirmed] says that the
+// removal of the lock isn't confirmed; it goes on. ctx may be over.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	slot, lease := s.slots.find(name)
 	if lease == nil || !s.slots.replace(slot, lease, nil) {

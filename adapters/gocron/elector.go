@@ -3,7 +3,6 @@ package gocronlocker
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/leader"
@@ -20,31 +19,27 @@ var ErrNotLeader = errors.New("gocronlocker: not the leader")
 // [gocron.WithDistributedElector]: https://pkg.go.dev/github.com/go-co-op/gocron/v2#WithDistributedElector
 type Elector struct{ *leader.Candidate }
 
-// NewElector begins to be a candidate for the office called name. The options are the same as for
-// [leader.Stand]. The caller closes the Elector, after the scheduler, and then l.
-func NewElector(l locker.Locker, name string, opts ...leader.Option) *Elector {
-	return &Elector{leader.Stand(l, name, opts...)}
+// NewElector begins to be a candidate for the office called name. The options and the error are the
+// same as for [leader.Stand]: a bad argument matches [locker.ErrName] or [locker.ErrOption]. The
+// caller closes the Elector, after the scheduler, and then l.
+func NewElector(l locker.Locker, name string, opts ...leader.Option) (*Elector, error) {
+	c, err := leader.Stand(l, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &Elector{c}, nil
 }
 
-// reasonLimit is for how long IsLeader asks why the candidacy has ended, which is known at once if it has.
-const reasonLimit = 10 * time.Millisecond
-
 // IsLeader returns nil while this process leads. It reads the clock, also in a process that was stopped
-// and has only just woken up. Otherwise the error matches [ErrNotLeader], and also says why this process can't lead any
-// more: an invalid argument ([locker.ErrOption], [locker.ErrName]), or [locker.ErrClosed] after Close.
-func (e *Elector) IsLeader(ctx context.Context) error {
+// and has only just woken up. Otherwise the error matches [ErrNotLeader], and also what the method
+// Err of the candidate returns: the last failure to acquire the lock, or why the candidacy has ended,
+// such as [locker.ErrClosed] after Close. IsLeader doesn't wait, and doesn't look at the context.
+func (e *Elector) IsLeader(context.Context) error {
 	if _, leads := e.Leads(); leads {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, reasonLimit)
-	defer cancel()
-	_, err := e.Wait(ctx)
-	switch {
-	case err == nil: // it was elected just now
-		return nil
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return ErrNotLeader
-	default:
+	if err := e.Err(); err != nil {
 		return errors.Join(ErrNotLeader, err)
 	}
+	return ErrNotLeader
 }

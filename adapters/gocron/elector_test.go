@@ -29,7 +29,10 @@ func TestElector(t *testing.T) {
 		for i := range runs {
 			l := membackend.New(membackend.WithServer(server))
 			defer l.Close()
-			e := gocronlocker.NewElector(l, "cron", leader.TTL(10*time.Second))
+			e, err := gocronlocker.NewElector(l, "cron", leader.WithTTL(10*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer e.Close()
 			electors = append(electors, e)
 			schedulers = append(schedulers, schedule(t, time.Minute, time.Minute, func() { runs[i]++ }, gocron.WithDistributedElector(e)))
@@ -55,31 +58,36 @@ func TestElector(t *testing.T) {
 	})
 }
 
-// gocron tells nobody why it skips a run, so a mistake of the program is an error that names it.
 func TestElectorNamesMistakes(t *testing.T) {
+	l := membackend.New()
+	defer l.Close()
+	if e, err := gocronlocker.NewElector(l, "cron", leader.WithTTL(-1)); e != nil || !errors.Is(err, locker.ErrOption) {
+		t.Errorf("NewElector with a bad TTL = %v, %v, want ErrOption", e, err)
+	}
+	if e, err := gocronlocker.NewElector(l, ""); e != nil || !errors.Is(err, locker.ErrName) {
+		t.Errorf("NewElector without a name = %v, %v, want ErrName", e, err)
+	}
+}
+
+// gocron tells nobody why it skips a run, so the error names what the service has refused.
+func TestElectorNamesFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := membackend.New()
+		server := membackend.NewServer()
+		l := membackend.New(membackend.WithServer(server))
 		defer l.Close()
-		for want, e := range map[error]*gocronlocker.Elector{
-			locker.ErrOption: gocronlocker.NewElector(l, "cron", leader.TTL(-1)),
-			locker.ErrName:   gocronlocker.NewElector(l, ""),
-		} {
-			if err := e.IsLeader(t.Context()); !errors.Is(err, gocronlocker.ErrNotLeader) || !errors.Is(err, want) {
-				t.Errorf("IsLeader = %v, want %v", err, want)
-			}
-			if err := e.Close(); !errors.Is(err, want) {
-				t.Errorf("Close = %v, want %v", err, want)
-			}
-		}
 		held, err := l.Acquire(t.Context(), "cron")
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := gocronlocker.NewElector(l, "cron")
+		e, err := gocronlocker.NewElector(l, "cron")
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := e.IsLeader(ended); err != gocronlocker.ErrNotLeader { //nolint:errorlint // nothing is added
-			t.Errorf("IsLeader with an ended context = %v, want %v", err, gocronlocker.ErrNotLeader)
+			t.Errorf("IsLeader while another holds the lock = %v, want %v alone", err, gocronlocker.ErrNotLeader)
 		}
 		if err := held.Release(t.Context()); err != nil {
 			t.Fatal(err)
@@ -90,6 +98,13 @@ func TestElectorNamesMistakes(t *testing.T) {
 		if err := e.IsLeader(ended); err != nil {
 			t.Errorf("IsLeader of the leader = %v", err)
 		}
+		refused := errors.New("wrong password")
+		server.Fail(refused)
+		time.Sleep(time.Minute)
+		if err := e.IsLeader(t.Context()); !errors.Is(err, gocronlocker.ErrNotLeader) || !errors.Is(err, refused) {
+			t.Errorf("IsLeader while the service fails = %v, want %v and %v", err, gocronlocker.ErrNotLeader, refused)
+		}
+		server.Fail(nil)
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
@@ -99,7 +114,11 @@ func TestElectorNamesMistakes(t *testing.T) {
 func ExampleNewElector() {
 	l := membackend.New() // in a program: locker.Open(ctx, os.Getenv("LOCKER_URL"), locker.Correctness)
 	defer l.Close()
-	elector := gocronlocker.NewElector(l, "cron")
+	elector, err := gocronlocker.NewElector(l, "cron")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer elector.Close()
 	s, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
 	if err != nil {

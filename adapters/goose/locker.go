@@ -65,8 +65,8 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 }
 
 // Unlock gives the lock back. An error that matches [locker.ErrLost] says that the lease ended before:
-// another process may have migrated at the same time. Another error says that the removal of the lock
-// wasn't confirmed; it goes on, and the migrations are valid. ctx may be over.
+// another process may have migrated at the same time. One that matches [locker.ErrUnconfirmed] says that
+// the removal of the lock isn't confirmed; it goes on, and the migrations are valid. ctx may be over.
 func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	select {
 	case <-l.slot:

@@ -62,7 +62,7 @@ func WithAcquire(opts ...locker.Option) Option {
 // out, they do what d does.
 //
 // Unlock returns the lease's error when it was lost: another process may have begun. It also returns an
-// error when the removal of the lock wasn't confirmed: that one doesn't match [locker.ErrLost], the
+// error when the removal of the lock isn't confirmed: that one matches [locker.ErrUnconfirmed], the
 // migrations are valid, and the removal goes on. golang-migrate doesn't lock again after either, so take a
 // new migrate.Migrate. Close gives back a lock that is still held. Open is refused: wrap an instance.
 func Wrap(d database.Driver, l locker.Locker, name string, opts ...Option) database.Driver {

@@ -182,7 +182,7 @@ func (a *acquirer) explain(err error, g locker.Guarantees) error {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported) && !g.Expiry.TTL:
 		exit.err = fmt.Errorf("%w (--ttl: a lock of %s is not freed by time, but when its %v)", exit.err, g.Backend, g.Expiry)
-	case exit.code == exitHeld && !errors.Is(err, locker.ErrHeldByCaller): // that is a mistake, not what is asked about
+	case errors.Is(err, locker.ErrHeld):
 		exit.code = a.held
 		if a.quiet {
 			exit.err = nil

@@ -113,7 +113,7 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 func lockFailure(err error) *exitError {
 	code := exitService
 	switch {
-	case errors.Is(err, locker.ErrHeld):
+	case errors.Is(err, locker.ErrHeld), errors.Is(err, locker.ErrHeldByCaller):
 		code = exitHeld
 	case errors.Is(err, locker.ErrName), errors.Is(err, locker.ErrOption), errors.Is(err, locker.ErrGuarantee),
 		errors.Is(err, errors.ErrUnsupported):

@@ -85,7 +85,7 @@ func newRun() *cobra.Command {
 	flags := cmd.Flags()
 	flags.DurationVar(&o.atLeast, "at-least", 0, "keep the lock for this long, even if CMD ends before")
 	flags.IntVar(&o.held, "held-code", exitHeld, "exit `CODE` if the lock is held, with --no-wait or --wait")
-	flags.IntVar(&o.permits, "permits", 0, "get one of `N` permits of NAME, in place of the lock NAME")
+	flags.IntVar(&o.permits, "permits", 0, "get one permit of NAME, in place of the lock NAME: at most `LIMIT` runs have one")
 	flags.DurationVar(&o.grace, "grace", 10*time.Second, "time between TERM and KILL when the lease is lost")
 	return cmd
 }

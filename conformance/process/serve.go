@@ -33,7 +33,7 @@ type Command struct {
 	Name string
 	TTL  time.Duration // of leases; zero: the Locker's default
 
-	// Of Acquire: one of so many permits of the name, in place of the lock; zero: the lock.
+	// Of Acquire: the limit of permits of the name. One permit is acquired; zero: the lock.
 	Permits int
 
 	// Of Count.

@@ -9,19 +9,12 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/callerctx"
-	"github.com/fencedlock/locker/internal/verdict"
 )
 
-var (
-	// ErrNoAnswer says that a time limit of the driver's own ended a request. Whether the request is
-	// executed is unknown.
-	ErrNoAnswer = verdict.ErrNoAnswer
+// ErrClosing says that a request was not answered, or not begun, before the locker was closed.
+var ErrClosing = errors.New("no answer before the locker was closed")
 
-	// ErrClosing says that a request was not answered, or not begun, before the locker was closed.
-	ErrClosing = errors.New("no answer before the locker was closed")
-)
-
-// Overdue replaces a context's error by [ErrNoAnswer]. Use it where the driver's own limit ended
+// Overdue replaces a context's error by [locker.ErrNoAnswer]. Use it where the driver's own limit ended
 // the request: an error that matches a context's error says that the caller gave up. Where err
 // matches [ErrNotSent], the result does as well. Any other error stays as it is.
 //
@@ -32,9 +25,9 @@ func Overdue(err error) error {
 	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, ErrNotSent):
-		return fmt.Errorf("%w: %w", ErrNoAnswer, ErrNotSent)
+		return fmt.Errorf("%w: %w", locker.ErrNoAnswer, ErrNotSent)
 	}
-	return ErrNoAnswer
+	return locker.ErrNoAnswer
 }
 
 // GaveUp adds to err that the caller gave up, if ctx, the caller's, has ended: the result then
@@ -52,7 +45,7 @@ func GaveUp(ctx context.Context, err error) error {
 
 // Opening calls open, which asks the service whether it fits, with a context that ends after limit
 // or with ctx. An error says whether the caller gave up (it matches the error of ctx, and its cause)
-// or the service didn't answer within limit ([ErrNoAnswer]).
+// or the service didn't answer within limit ([locker.ErrNoAnswer]).
 //
 // hint may add to an error what an operator can do about it. It sees the error after [Overdue], and
 // no error of an opening that the caller gave up. nil adds nothing.

@@ -13,17 +13,17 @@ import (
 )
 
 func TestOverdue(t *testing.T) {
-	for _, err := range []error{nil, errService, kit.ErrNotSent, kit.ErrNoAnswer} {
+	for _, err := range []error{nil, errService, kit.ErrNotSent, locker.ErrNoAnswer} {
 		if got := kit.Overdue(err); got != err { //nolint:errorlint // the same one
 			t.Errorf("Overdue(%v) = %v, want it as it was", err, got)
 		}
 	}
 	for _, over := range []error{context.Canceled, context.DeadlineExceeded} {
 		err := kit.Overdue(fmt.Errorf("dial: %w", over))
-		matches(t, "Overdue", err, kit.ErrNoAnswer)
+		matches(t, "Overdue", err, locker.ErrNoAnswer)
 		matchesNone(t, "Overdue", err, over, kit.ErrNotSent)
 		err = kit.Overdue(errors.Join(kit.ErrNotSent, over))
-		matches(t, "Overdue of what was not sent", err, kit.ErrNoAnswer, kit.ErrNotSent)
+		matches(t, "Overdue of what was not sent", err, locker.ErrNoAnswer, kit.ErrNotSent)
 		matchesNone(t, "Overdue of what was not sent", err, over)
 	}
 }
@@ -39,9 +39,9 @@ func TestOpening(t *testing.T) {
 		took           time.Duration
 	}{
 		{"success", 0, func(context.Context) error { return nil }, nil, nil, 0},
-		{"a refusal", 0, func(context.Context) error { return errService }, []error{errService, hinted}, []error{kit.ErrNoAnswer}, 0},
-		{"silence", 0, hang, []error{kit.ErrNoAnswer, hinted}, []error{context.DeadlineExceeded, context.Canceled}, time.Minute},
-		{"the caller leaves", time.Second, hang, []error{context.Canceled, errCause, kit.ErrNoAnswer}, []error{hinted}, time.Second},
+		{"a refusal", 0, func(context.Context) error { return errService }, []error{errService, hinted}, []error{locker.ErrNoAnswer}, 0},
+		{"silence", 0, hang, []error{locker.ErrNoAnswer, hinted}, []error{context.DeadlineExceeded, context.Canceled}, time.Minute},
+		{"the caller leaves", time.Second, hang, []error{context.Canceled, errCause, locker.ErrNoAnswer}, []error{hinted}, time.Second},
 		{"the caller has left, and it succeeds", time.Second, func(ctx context.Context) error {
 			_ = hang(ctx)
 			return nil

@@ -29,7 +29,7 @@ type result[T any] struct {
 //
 // make runs as one of tasks, with their context: it goes on for the others when a caller leaves, and
 // sets its own time limit. ctx covers the caller's waiting. When ctx ends, the error is its cause, or
-// [ErrNoAnswer] where the cause is only that time was up. When tasks are closed it is [ErrClosing].
+// [locker.ErrNoAnswer] where the cause is only that time was up. When tasks are closed it is [ErrClosing].
 func (f *Flight[T]) Do(ctx context.Context, tasks *Tasks, make func(context.Context) (T, error)) (T, error) {
 	joined, value, err := f.once(ctx, tasks, make)
 	if err != nil && joined && ctx.Err() == nil && f.Transient != nil && f.Transient(err) {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -82,7 +83,7 @@ func TestFlightWhenTheTimeIsUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		err := (<-f.do(ctx)).err
-		matches(t, "Do", err, kit.ErrNoAnswer)
+		matches(t, "Do", err, locker.ErrNoAnswer)
 		matchesNone(t, "Do", err, context.DeadlineExceeded)
 	})
 }

@@ -39,6 +39,6 @@ type SessionOptions[S Session] struct {
 	Transient func(error) bool
 
 	// Slow says why the opening of a session has taken so long, when the context of a caller has ended.
-	// nil: [ErrNoAnswer], or the context's cause.
+	// nil: [locker.ErrNoAnswer], or the context's cause.
 	Slow func(s S) error
 }

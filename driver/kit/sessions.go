@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/internal/verdict"
 )
 
 // Sessions are the sessions of a driver, one for each TTL in use. All callers that want one TTL share
@@ -46,8 +45,8 @@ func NewSessions[S Session](o SessionOptions[S]) *Sessions[S] {
 // [Sessions.Leave]; after an error there is nothing to leave. ctx covers the caller's waiting: the
 // opening goes on without it.
 //
-// When as many TTLs as possible are in use, the error matches [locker.ErrOption]; its [locker.Outcome] is "error",
-// because a later call may succeed. After Close it is [locker.ErrClosed].
+// When as many TTLs as possible are in use, the error matches [locker.ErrTooManyTTLs]. After Close it is
+// [locker.ErrClosed].
 func (s *Sessions[S]) Join(ctx context.Context, ttl time.Duration) (S, error) {
 	for {
 		e, begun, err := s.claim(ttl)
@@ -208,9 +207,9 @@ func (s *Sessions[S]) refusal(ttl time.Duration) error {
 	for _, ttl := range slices.Sorted(maps.Keys(s.byTTL)) {
 		inUse = append(inUse, ttl.String())
 	}
-	return &verdict.Outcome{Class: "error", Err: fmt.Errorf(
+	return fmt.Errorf(
 		"%w: TTL %v: want one of those in use (%s), because each TTL needs %s and there are at most %d; use fewer TTLs, or several lockers",
-		locker.ErrOption, ttl, strings.Join(inUse, ", "), s.o.Each, s.o.Max)}
+		locker.ErrTooManyTTLs, ttl, strings.Join(inUse, ", "), s.o.Each, s.o.Max)
 }
 
 func (e *entry[S]) isOpen() bool {

@@ -107,7 +107,7 @@ func TestWhyASessionIsSlow(t *testing.T) {
 			s := newSite(t, func(o *kit.SessionOptions[*session]) { o.Slow = slow })
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			err, want := (<-s.join(ctx, time.Second)).err, kit.ErrNoAnswer
+			err, want := (<-s.join(ctx, time.Second)).err, locker.ErrNoAnswer
 			if slow != nil {
 				want = errService
 			}
@@ -129,7 +129,8 @@ func TestTheBoundOfSessions(t *testing.T) {
 		refused := func() {
 			t.Helper()
 			err := (<-s.join(t.Context(), time.Second)).err
-			matches(t, "Join of one TTL too many", err, locker.ErrOption)
+			matches(t, "Join of one TTL too many", err, locker.ErrTooManyTTLs)
+			matchesNone(t, "Join of one TTL too many", err, locker.ErrOption) // which would fail again
 			if text := "TTL 1s: want one of those in use (3s, 20s), because each TTL needs a session of its own and there are at most 2"; err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("Join = %v, want %s", err, text)
 			}
@@ -159,7 +160,7 @@ func TestAnySessionIsUsed(t *testing.T) {
 		}
 		s.Leave(s.joined(t, time.Second))
 		found, _ := s.Any()
-		matches(t, "Join of another TTL", (<-s.join(t.Context(), time.Minute)).err, locker.ErrOption)
+		matches(t, "Join of another TTL", (<-s.join(t.Context(), time.Minute)).err, locker.ErrTooManyTTLs)
 		s.Leave(found)
 		s.joined(t, time.Minute)
 	})
@@ -197,7 +198,7 @@ func TestASessionThatOpensStays(t *testing.T) {
 		first := s.join(ctx, time.Second)
 		cancel()
 		<-first
-		matches(t, "Join", (<-s.join(t.Context(), time.Minute)).err, locker.ErrOption)
+		matches(t, "Join", (<-s.join(t.Context(), time.Minute)).err, locker.ErrTooManyTTLs)
 		time.Sleep(2 * time.Second)
 		s.joined(t, time.Minute)
 		synctest.Wait()

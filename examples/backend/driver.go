@@ -79,7 +79,7 @@ func (d *storeDriver) post(ctx context.Context, path string, ttl time.Duration, 
 	res, err := d.client.Do(req)
 	switch {
 	case err != nil && ctx.Err() == nil && limited.Err() != nil: // whose error would say that the caller gave up
-		return nil, errors.New("no answer in time")
+		return nil, locker.ErrNoAnswer
 	case err != nil:
 		return nil, errors.Unwrap(err) // the text of a *url.Error has the URL, and perhaps a password
 	}
@@ -100,7 +100,7 @@ type lock struct {
 }
 
 // Acquire asks once. When the lock is held, the engine asks again in about
-// RetryAfter, at first earlier.
+// AskWithin, at first earlier.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	l.doubt = true
 	sent := driver.Stamp()
@@ -109,7 +109,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		return driver.Grant{}, err
 	}
 	if l.doubt = answers[0] != 0; !l.doubt {
-		return driver.Grant{}, &driver.HeldError{RetryAfter: pollPause}
+		return driver.Grant{}, &driver.HeldError{AskWithin: pollPause}
 	}
 	return driver.Grant{Token: answers[0], Base: sent, TTL: l.ttl}, nil
 }

@@ -169,7 +169,7 @@ func play(t *testing.T, l locker.Locker, s *membackend.Server, link *membackend.
 		t.Fatal("a claim without a lease has passed")
 	}
 	stop := func(context.Context, leader.Term) error { return leader.ErrStop }
-	if err := leader.Run(ctx, l, "clerk", stop, leader.Observe(otellocker.Leader("clerk"))); !errors.Is(err, leader.ErrStop) {
+	if err := leader.Run(ctx, l, "clerk", stop, leader.WithObserver(otellocker.Leader("clerk"))); !errors.Is(err, leader.ErrStop) {
 		t.Fatal(err)
 	}
 

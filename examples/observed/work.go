@@ -33,7 +33,7 @@ func work(ctx context.Context, l locker.Locker, workers int, log *slog.Logger) {
 		})
 	}
 	all.Go(func() {
-		err := leader.Run(ctx, l, "clerk", keepOrder, leader.Observe(otellocker.Leader("clerk"))) //nolint:contextcheck // metrics have no context
+		err := leader.Run(ctx, l, "clerk", keepOrder, leader.WithObserver(otellocker.Leader("clerk"))) //nolint:contextcheck // metrics have no context
 		log.Info("no clerk any more", "reason", err)
 	})
 	all.Wait()
@@ -60,7 +60,7 @@ func changeInvoice(ctx context.Context, l locker.Locker, name string) error {
 // claim says which lease works on an invoice. It is refused if a newer one does already.
 func claim(ctx context.Context, name string) error {
 	_, err := storage.ClaimFrom(ctx, name)
-	return otellocker.Claim(ctx, err)
+	return otellocker.CountClaim(ctx, err)
 }
 
 func pause(ctx context.Context, d time.Duration) {

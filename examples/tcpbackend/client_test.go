@@ -154,7 +154,7 @@ func TestASlowAnswerBreaksNothing(t *testing.T) {
 		}()
 		time.Sleep(limit / 2)
 		wantReply(t, c, "fast", false)
-		if err := <-slow; !errors.Is(err, kit.ErrNoAnswer) {
+		if err := <-slow; !errors.Is(err, locker.ErrNoAnswer) {
 			t.Errorf("a request without an answer = %v, want ErrNoAnswer", err)
 		}
 		s.wantDialled(t, 1)
@@ -166,7 +166,7 @@ func TestAWaitIsNoSilence(t *testing.T) {
 	try(t, func(_, n int) (time.Duration, bool) {
 		return 5 * limit, n > 1
 	}, func(t *testing.T, s *scripted, c *client) {
-		if _, err := c.do(t.Context(), limit, request{Op: "wait"}); !errors.Is(err, kit.ErrNoAnswer) {
+		if _, err := c.do(t.Context(), limit, request{Op: "wait"}); !errors.Is(err, locker.ErrNoAnswer) {
 			t.Errorf("a wait without an answer = %v, want ErrNoAnswer", err)
 		}
 		if _, err := c.do(t.Context(), 6*limit, request{Op: "wait"}); err != nil {

@@ -31,9 +31,8 @@ func (s *Service) accessPack() []conformance.Case {
 			Why: "a cluster without space takes no new locks; the error must not say that the " +
 				"lock is held, and existing leases must continue"},
 		{ID: "I33", Name: "members-are-counted", Run: s.membersCounted,
-			Why: "a cluster of one or two members survives no loss of a member, and a caller " +
-				"that requires it must get an error; the number of addresses in the URL doesn't " +
-				"matter"},
+			Why: "a Locker that knows one address of three is lost with that member, and a caller " +
+				"that requires it to survive a minority must get an error, which says why"},
 	}
 }
 
@@ -193,10 +192,11 @@ func (s *Service) alarm(t conformance.T, action pb.AlarmRequest_AlarmAction) {
 }
 
 func (s *Service) membersCounted(t conformance.T, _ *conformance.Harness) {
-	one := itest.Changed(s.URL, func(u *url.URL) { u.Host, _, _ = strings.Cut(u.Host, ",") })
-	for _, u := range []string{s.URL, one} {
-		if g := step.CloseAtEnd(t, itest.OpenURL(t, u)).Guarantees(); g.Tolerance != locker.ToleranceMinority {
-			t.Errorf("a cluster of three survives the loss of: %v", g.Tolerance)
+	for named, want := range map[int]locker.Tolerance{1: locker.ToleranceNone, 2: locker.ToleranceMinority, 3: locker.ToleranceMinority} {
+		u := itest.Changed(s.URL, func(u *url.URL) { u.Host = strings.Join(strings.Split(u.Host, ",")[:named], ",") })
+		g := step.CloseAtEnd(t, itest.OpenURL(t, u)).Guarantees()
+		if g.Tolerance != want || (g.Because != "") != (want == locker.ToleranceNone) {
+			t.Errorf("%d addresses: fault tolerance %v because %q, want %v", named, g.Tolerance, g.Because, want)
 		}
 	}
 }

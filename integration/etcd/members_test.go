@@ -65,7 +65,7 @@ func (s *Service) memberPack() []conformance.Case {
 				"member misses its turn"},
 		{ID: "I16", Name: "majority-down-is-an-error", Run: s.majorityDown,
 			Why: "without a majority no lock can be granted and no lease can be proved: callers " +
-				"must get an error in time, and holders must give up"},
+				"must get an error in time, holders must give up, and waiters must go on waiting"},
 		{ID: "I17", Name: "dead-holder-and-dead-leader", Run: s.bothDead,
 			Why: "a new leader gives each etcd lease its whole TTL again; the bound for a dead " +
 				"holder must hold even then"},

@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -75,6 +76,36 @@ func TestRedisOneKeyScripts(t *testing.T) {
 	}
 }
 
+// Whatever comes later, a tombstone lasts as long as the request that has made it says. A Locker that
+// releases what was granted to an acquisition that is over doesn't know its TTL.
+func TestRedisTombstoneIsNotShortened(t *testing.T) {
+	b := NewBench(t)
+	for _, c := range []struct {
+		first, then string
+		late        string
+	}{{"release", "release", ""}, {"release", "release", "late"}, {"tombstone_one", "tombstone_one", ""}, {"release", "break", ""}} {
+		a := b.acquisition("")
+		const long = 2 * itest.LongTTL
+		a.ttl = long
+		want(t, a.call(c.first, "", c.late), isGone)
+		a.ttl = itest.LongTTL
+		if c.then == "break" { // of a ghost
+			b.set("", a.owner+" 7", itest.LongTTL)
+			want(t, a.take("break", 7, "now", "bob"), isGranted)
+		} else {
+			want(t, a.call(c.then, "", c.late), isGone)
+		}
+		if left := b.left(":tomb:" + a.owner); left < long-itest.ShortWait || left > long {
+			t.Errorf("after %s with %v and %s with %v the tombstone is kept for %v", c.first, long, c.then, a.ttl, left)
+		}
+		a.ttl = 2 * long
+		want(t, a.call(c.first, "", c.late), isGone)
+		if left := b.left(":tomb:" + a.owner); left < 2*long-itest.ShortWait || left > 2*long {
+			t.Errorf("after %s with %v the tombstone is kept for %v", c.first, a.ttl, left)
+		}
+	}
+}
+
 // The last token is kept for an hour longer than the lease. It is renewed every 50 s, and with each
 // renewal that is rarer.
 func TestRedisOneKeyKeepsTheLastToken(t *testing.T) {
@@ -143,5 +174,45 @@ func TestRedisForeignQueue(t *testing.T) {
 			t.Errorf("%s has become a string, and the lock is held after its release", suffix)
 		}
 		b.Admin.Del(t.Context(), k, other)
+	}
+}
+
+// What is not of the type of a queue keeps no free lock from those who ask, and a holder learns of a loss
+// and of a mark.
+func TestRedisForeignQueueOfAFreeLock(t *testing.T) {
+	b := NewBench(t)
+	b.listen("one")
+	for _, c := range []struct {
+		foreign string
+		queued  bool // somebody waits before
+	}{{":queue", false}, {":waiters", false}, {":queue", true}, {":waiters", true}} {
+		t.Run(fmt.Sprint(c.foreign, " of somebody who waits: ", c.queued), func(t *testing.T) {
+			k := key(b.Name)
+			holder, waiter, next := b.acquisition("one"), b.acquisition("one"), b.acquisition("one")
+			token := want(t, holder.acquire(), isGranted)
+			if c.queued {
+				want(t, waiter.acquire(), isQueued)
+			}
+			b.Admin.Del(t.Context(), k+c.foreign)
+			b.set(c.foreign, "x", 0)
+
+			want(t, holder.take("break", token, "", "bob"), isRefused)
+			holder.wantBreach("renew", holder.renew(), isBroken, "bob")
+			b.Admin.Del(t.Context(), k, k+":tomb:"+holder.owner)
+			want(t, holder.renew(), isGone)
+			for range 2 {
+				want(t, next.acquire(), isGranted)
+				want(t, next.renew(), isGranted)
+				want(t, holder.askNoWait(), isRefused)
+				want(t, next.acquire(), isGranted) // again
+				next.release()
+			}
+			want(t, next.askNoWait(), isGranted)
+			next.release()
+			if got := b.Admin.Get(t.Context(), k+c.foreign).Val(); got != "x" {
+				t.Errorf("%s has become %q", c.foreign, got)
+			}
+			b.Admin.Del(t.Context(), k+":queue", k+":waiters")
+		})
 	}
 }

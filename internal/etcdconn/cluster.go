@@ -40,6 +40,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,6 +110,16 @@ func (c *Cluster) SetBackTerm(known, term uint64) { c.term.CompareAndSwap(known,
 
 // Members returns how many members are known: none before the first request.
 func (c *Cluster) Members() int { return len(c.allMembers()) }
+
+// Addresses returns how many different addresses the members have, however they are written: none
+// before the first request.
+func (c *Cluster) Addresses() int {
+	different := make(map[string]bool)
+	for _, m := range c.allMembers() {
+		different[strings.ToLower(m.host())] = true
+	}
+	return len(different)
+}
 
 func (c *Cluster) allMembers() []*member {
 	c.mu.Lock()

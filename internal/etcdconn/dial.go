@@ -7,7 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
-	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker"
 )
 
 // newMember begins to connect to a member with the settings of the client. As a rule that waits for
@@ -45,7 +45,7 @@ func (m *member) dial() error {
 	case done:
 		return nil
 	case closed:
-		return kit.ErrNoAnswer
+		return locker.ErrNoAnswer
 	}
 	conn, err := m.dialClient()
 	if err != nil {
@@ -55,7 +55,7 @@ func (m *member) dial() error {
 	defer m.mu.Unlock()
 	if m.closed {
 		_ = conn.Close()
-		return kit.ErrNoAnswer
+		return locker.ErrNoAnswer
 	}
 	m.conn = conn
 	m.kv = clientv3.NewKVFromKVClient(kvClient{pb.NewKVClient(conn)}, m.of.client)

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker"
 )
 
 var (
@@ -99,11 +99,11 @@ func IsOverdue(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// Overdue makes [kit.ErrNoAnswer] of an error that says that a time limit has ended the request, in
+// Overdue makes [locker.ErrNoAnswer] of an error that says that a time limit has ended the request, in
 // gRPC's words, too: an error that matches a context's error says that the caller gave up.
 func Overdue(err error) error {
 	if IsOverdue(err) {
-		return kit.ErrNoAnswer
+		return locker.ErrNoAnswer
 	}
 	return err
 }
@@ -119,7 +119,7 @@ type failures struct {
 // that is the only reason, one that m has given before says more.
 func (f *failures) add(m *member, err error, cut bool) {
 	err = Overdue(err)
-	silent := errors.Is(err, kit.ErrNoAnswer)
+	silent := errors.Is(err, locker.ErrNoAnswer)
 	if silent {
 		err = fmt.Errorf("%w from %s", err, m.host())
 	}

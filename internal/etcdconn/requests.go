@@ -37,8 +37,7 @@ func (c *Cluster) Txn(
 	return r, err
 }
 
-// CountVoters returns how many members vote; for a user without the permission to list the members,
-// the number of addresses.
+// CountVoters returns how many members vote; 0 for a user without the permission to list the members.
 func (c *Cluster) CountVoters(ctx context.Context) (n int, err error) {
 	_, err = c.try(ctx, MaxAttempt, func(ctx context.Context, m *member) error {
 		list, err := m.cluster.MemberList(ctx, &pb.MemberListRequest{}, options(ctx)...)
@@ -57,7 +56,7 @@ func (c *Cluster) CountVoters(ctx context.Context) (n int, err error) {
 		return nil
 	})
 	if Code(err) == codes.PermissionDenied {
-		return len(c.client.Endpoints()), nil
+		return 0, nil
 	}
 	return n, err
 }

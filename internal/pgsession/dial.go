@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -100,7 +101,7 @@ func shareTime(ctx context.Context, cfg *pgx.ConnConfig) {
 
 // overdue is kit.Overdue, and keeps the text: it says which host has not answered.
 func overdue(err error) error {
-	if late := kit.Overdue(err); errors.Is(late, kit.ErrNoAnswer) && !errors.Is(err, kit.ErrNoAnswer) {
+	if late := kit.Overdue(err); errors.Is(late, locker.ErrNoAnswer) && !errors.Is(err, locker.ErrNoAnswer) {
 		return fmt.Errorf("%w (%s)", late, err.Error())
 	}
 	return err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker"
 )
 
 // A function call message ('F' in the protocol) names a function by its OID and has its arguments
@@ -146,7 +146,7 @@ func (s *Session) AwaitSlot(ctx context.Context) error {
 	case <-s.down:
 		return notSent(s.Err())
 	case <-ctx.Done():
-		return notSent(kit.ErrNoAnswer)
+		return notSent(locker.ErrNoAnswer)
 	}
 }
 
@@ -164,7 +164,7 @@ func (s *Session) BeginFunctions(ctx context.Context, functions ...Function) (*C
 	return c, nil
 }
 
-// WaitFunctions waits for the answers of functions that were called. After kit.ErrNoAnswer without
+// WaitFunctions waits for the answers of functions that were called. After locker.ErrNoAnswer without
 // kit.ErrNotSent it may be called again. Only one goroutine at a time waits for them.
 func (s *Session) WaitFunctions(ctx context.Context, limit time.Duration, c *Call) error {
 	return s.wait(ctx, c, time.Now().Add(limit))

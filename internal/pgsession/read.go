@@ -38,7 +38,7 @@ const (
 )
 
 // wait waits for the outcome of a call. It returns when ctx ends, or at until. A zero until is no
-// limit. The error is then kit.ErrNoAnswer, with kit.ErrNotSent if the call was not sent.
+// limit. The error is then locker.ErrNoAnswer, with kit.ErrNotSent if the call was not sent.
 func (s *Session) wait(ctx context.Context, c *Call, until time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -26,8 +27,8 @@ func busy(t *testing.T) (*Session, *server) {
 
 // without is an error if the caller's call was not sent, or did not leave without an answer.
 func without(err error) error {
-	if !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) {
-		return errors.Join(errors.New("want kit.ErrNoAnswer alone"), err)
+	if !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) {
+		return errors.Join(errors.New("want locker.ErrNoAnswer alone"), err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
 )
@@ -117,7 +118,7 @@ func (s *Session) Exec(ctx context.Context, sql string) (*Call, error) {
 	case <-s.down:
 		return nil, notSent(s.Err())
 	case <-ctx.Done():
-		return nil, notSent(kit.ErrNoAnswer)
+		return nil, notSent(locker.ErrNoAnswer)
 	}
 	return s.ExecUrgent(ctx, sql)
 }
@@ -138,7 +139,7 @@ func (s *Session) Begin(ctx context.Context, sql string) (*Call, error) {
 	case <-s.down:
 		return nil, notSent(s.Err())
 	case <-ctx.Done():
-		return nil, notSent(kit.ErrNoAnswer)
+		return nil, notSent(locker.ErrNoAnswer)
 	}
 	c := newStatement(sql)
 	c.hasTurn = true

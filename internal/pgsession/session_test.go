@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -43,10 +44,10 @@ func TestContextCoversTheWaiting(t *testing.T) {
 		p.answers(silence)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Exec(ctx, "SELECT 1"); !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Exec without an answer = %v, want kit.ErrNoAnswer alone", err)
+		if _, err := s.Exec(ctx, "SELECT 1"); !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Exec without an answer = %v, want locker.ErrNoAnswer alone", err)
 		}
-		if _, err := s.Exec(ctx, "SELECT 2"); !errors.Is(err, kit.ErrNoAnswer) || !errors.Is(err, kit.ErrNotSent) {
+		if _, err := s.Exec(ctx, "SELECT 2"); !errors.Is(err, locker.ErrNoAnswer) || !errors.Is(err, kit.ErrNotSent) {
 			t.Errorf("Exec while another statement is under way = %v, want ErrNotSent", err)
 		}
 		if got := s.Silence(); got != time.Second {

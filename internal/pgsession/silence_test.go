@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -111,7 +112,7 @@ func TestManyCallers(t *testing.T) {
 						}
 					case errors.Is(err, kit.ErrNotSent) && executed > 0:
 						t.Errorf("call %d was withdrawn, and executed", key)
-					case !errors.Is(err, kit.ErrNoAnswer) || ctx.Err() == nil:
+					case !errors.Is(err, locker.ErrNoAnswer) || ctx.Err() == nil:
 						t.Errorf("call %d = %v", key, err)
 					}
 					cancel()
@@ -162,7 +163,7 @@ func TestRoom(t *testing.T) {
 			calls = append(calls, call(ctx, s, int64(i)))
 		}
 		for i, done := range calls {
-			if err := <-done; !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) != (i >= mostFunctionCalls) {
+			if err := <-done; !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) != (i >= mostFunctionCalls) {
 				t.Errorf("call %d = %v, want kit.ErrNotSent from %d on", i, err, mostFunctionCalls)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -24,7 +25,7 @@ func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, 
 	case s.terminating <- struct{}{}:
 		defer func() { <-s.terminating }()
 	case <-ctx.Done():
-		return kit.ErrNoAnswer
+		return locker.ErrNoAnswer
 	}
 	if s.terminated {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -21,7 +22,7 @@ func TestUnsentIsWithdrawn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		withdrawn, last := call(ctx, s, 2), call(t.Context(), s, 3)
 		cancel()
-		if err := <-withdrawn; !errors.Is(err, kit.ErrNotSent) || !errors.Is(err, kit.ErrNoAnswer) {
+		if err := <-withdrawn; !errors.Is(err, kit.ErrNotSent) || !errors.Is(err, locker.ErrNoAnswer) {
 			t.Errorf("a call that was not sent = %v, want kit.ErrNotSent", err)
 		}
 		close(stream.release)

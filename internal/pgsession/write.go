@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
 )
@@ -23,7 +24,7 @@ const maxWrite = 5 * time.Second
 // begin sends a call, or leaves it to the goroutine that is sending.
 func (s *Session) begin(ctx context.Context, c *Call) error {
 	if ctx.Err() != nil {
-		return notSent(kit.ErrNoAnswer)
+		return notSent(locker.ErrNoAnswer)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,11 +169,11 @@ func (s *Session) pop() {
 // answer would be taken for the answer to the next one.
 func (s *Session) leave(c *Call) error {
 	if c.stage != unsent {
-		return kit.ErrNoAnswer
+		return locker.ErrNoAnswer
 	}
 	s.unsent = slices.DeleteFunc(s.unsent, func(other *Call) bool { return other == c })
 	s.freeSlot(c)
-	c.finish(notSent(kit.ErrNoAnswer))
+	c.finish(notSent(locker.ErrNoAnswer))
 	return c.err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -81,18 +82,18 @@ func Broken(err error) bool {
 // Silent reports whether err says only that nothing was heard in time.
 func Silent(err error) bool {
 	var network net.Error
-	return errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, kit.ErrClosing) || errors.As(err, &network) && network.Timeout()
+	return errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, kit.ErrClosing) || errors.As(err, &network) && network.Timeout()
 }
 
-// Overdue is [kit.Overdue] for errors of go-redis. It also adds [kit.ErrNoAnswer] to what a connection
+// Overdue is [kit.Overdue] for errors of go-redis. It also adds [locker.ErrNoAnswer] to what a connection
 // says when its time limit is over.
 func Overdue(err error) error {
 	err = kit.Overdue(err)
 	var network net.Error
-	if errors.Is(err, kit.ErrNoAnswer) || !errors.As(err, &network) || !network.Timeout() {
+	if errors.Is(err, locker.ErrNoAnswer) || !errors.As(err, &network) || !network.Timeout() {
 		return err
 	}
-	return fmt.Errorf("%w: %w", kit.ErrNoAnswer, err)
+	return fmt.Errorf("%w: %w", locker.ErrNoAnswer, err)
 }
 
 // MayBeTLS reports whether err may mean that only one side speaks TLS. A server with TLS ends a

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
@@ -31,7 +32,7 @@ func TestOverdue(t *testing.T) {
 	for _, op := range []string{"read", "write", "dial"} {
 		err := &net.OpError{Op: op, Net: "tcp", Err: os.ErrDeadlineExceeded}
 		got := redisconn.Overdue(err)
-		if !errors.Is(got, kit.ErrNoAnswer) || !errors.Is(got, err) || redisconn.Unsent(got) != (op == "dial") {
+		if !errors.Is(got, locker.ErrNoAnswer) || !errors.Is(got, err) || redisconn.Unsent(got) != (op == "dial") {
 			t.Errorf("Overdue(%v) = %v", err, got)
 		}
 		if again := redisconn.Overdue(got); again.Error() != got.Error() {
@@ -43,7 +44,7 @@ func TestOverdue(t *testing.T) {
 			t.Errorf("Overdue(%v) = %v, want it as it is", err, got)
 		}
 	}
-	if err := redisconn.Overdue(context.DeadlineExceeded); err != kit.ErrNoAnswer { //nolint:errorlint // the context's error must not match
+	if err := redisconn.Overdue(context.DeadlineExceeded); err != locker.ErrNoAnswer { //nolint:errorlint // the context's error must not match
 		t.Errorf("Overdue of a context's error = %v", err)
 	}
 }
@@ -154,7 +155,7 @@ func TestMayBeTLS(t *testing.T) {
 		{"ended", io.EOF, true, true},
 		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, true, true},
 		{"refused", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false, false},
-		{"no answer", kit.ErrNoAnswer, false, true},
+		{"no answer", locker.ErrNoAnswer, false, true},
 		{"not sent", kit.Overdue(errors.Join(kit.ErrNotSent, context.DeadlineExceeded)), false, false},
 		{"a record that isn't TLS", tls.RecordHeaderError{Msg: "x"}, false, true},
 		{"ended in the handshake", &net.OpError{Op: "dial", Net: "tcp", Err: io.EOF}, true, true},

@@ -2,6 +2,7 @@ package redisconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -55,6 +56,20 @@ func (c *Conn) AskFacts(ctx context.Context, client redis.Cmdable) (Facts, error
 	return f, err
 }
 
+// AskFactsAgain is AskFacts of the client's server, on a new connection. For that a client with Sentinels
+// asks them which server it is. A client of a Cluster has no such server.
+func (c *Conn) AskFactsAgain(ctx context.Context) (Facts, error) {
+	client, ok := c.Client.(*redis.Client)
+	if !ok {
+		return Facts{}, errors.ErrUnsupported
+	}
+	o := *client.Options()
+	o.Protocol, o.PoolSize, o.MinIdleConns = 2, 2, 0 // 2, as in NewPool
+	other := redis.NewClient(&o)
+	defer other.Close()
+	return c.AskFacts(ctx, other)
+}
+
 func askFacts(ctx context.Context, client redis.Cmdable) (Facts, error) {
 	var f Facts
 	if err := client.Ping(ctx).Err(); err != nil {
@@ -88,7 +103,7 @@ func (f Facts) CheckRole() error {
 
 // CheckEviction refuses a server that may drop a key before the key expires.
 func (f Facts) CheckEviction() error {
-	const accept = "or accept it with WithEviction (in a URL: allow_eviction=true)"
+	const accept = "or accept it with AllowEviction (in a URL: allow_eviction=true)"
 	switch f.Policy {
 	case "noeviction":
 		return nil

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -68,7 +67,7 @@ func TestFactsOfACallThatWasLeft(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := c.AskFacts(ctx, c.Client); !errors.Is(err, kit.ErrNoAnswer) {
+	if _, err := c.AskFacts(ctx, c.Client); !errors.Is(err, locker.ErrNoAnswer) {
 		t.Errorf("AskFacts of a server that is late = %v, want ErrNoAnswer", err)
 	}
 	close(late)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -41,7 +42,7 @@ func NewPool(o *redis.Options) *Pool {
 func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) error {
 	now := time.Now()
 	if ctx.Err() != nil || !end.IsZero() && !now.Before(end) {
-		return fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
+		return fmt.Errorf("%w: %w", locker.ErrNoAnswer, kit.ErrNotSent)
 	}
 	c, err := p.take(ctx, end)
 	if err != nil {
@@ -66,7 +67,7 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 		p.dropIdle()
 	}
 	if interrupted && err != nil && !Unsent(err) {
-		return kit.ErrNoAnswer // go-redis says that the connection was closed
+		return locker.ErrNoAnswer // go-redis says that the connection was closed
 	}
 	return nil
 }
@@ -103,7 +104,7 @@ func (p *Pool) waitForSlot(ctx context.Context, end time.Time) error {
 	case p.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
+		return fmt.Errorf("%w: %w", locker.ErrNoAnswer, kit.ErrNotSent)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 	"github.com/fencedlock/locker/internal/redisconn/redistest"
@@ -75,7 +76,7 @@ func TestPoolObeysContexts(t *testing.T) {
 		ended = time.Now()
 		cancel()
 	}()
-	if _, err := ask(ctx, c); !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) {
+	if _, err := ask(ctx, c); !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) {
 		t.Errorf("a call that is interrupted = %v, want ErrNoAnswer, and it was sent", err)
 	}
 	atOnce(t, "it returned", ended)

@@ -33,6 +33,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -118,7 +119,7 @@ func (c *Conn) Call(ctx context.Context, call func()) error {
 // have to connect and to greet the server first, and takes the client's timeouts once more for each step.
 func (c *Conn) CallAside(ctx context.Context, call func()) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
+		return fmt.Errorf("%w: %w", locker.ErrNoAnswer, kit.ErrNotSent)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -129,7 +130,7 @@ func (c *Conn) CallAside(ctx context.Context, call func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return kit.ErrNoAnswer
+		return locker.ErrNoAnswer
 	case <-c.closing:
 		return kit.ErrClosing
 	}
@@ -142,15 +143,25 @@ func (c *Conn) Send(ctx context.Context, cmds ...redis.Cmder) error {
 		end, _ := ctx.Deadline()
 		return c.pool.send(ctx, end, cmds)
 	}
-	return c.Call(ctx, func() {
-		if len(cmds) == 1 && c.Cluster == nil {
-			_ = c.Client.Process(ctx, cmds[0])
-			return
-		}
-		pipe := c.Client.Pipeline()
-		_ = pipe.BatchProcess(ctx, cmds...)
-		_, _ = pipe.Exec(ctx)
-	})
+	return c.Call(ctx, func() { c.process(ctx, cmds) })
+}
+
+// SendAside is Send for callers that must not wait longer than ctx: see CallAside.
+func (c *Conn) SendAside(ctx context.Context, cmds ...redis.Cmder) error {
+	if c.pool != nil {
+		return c.Send(ctx, cmds...)
+	}
+	return c.CallAside(ctx, func() { c.process(ctx, cmds) })
+}
+
+func (c *Conn) process(ctx context.Context, cmds []redis.Cmder) {
+	if len(cmds) == 1 && c.Cluster == nil {
+		_ = c.Client.Process(ctx, cmds[0])
+		return
+	}
+	pipe := c.Client.Pipeline()
+	_ = pipe.BatchProcess(ctx, cmds...)
+	_, _ = pipe.Exec(ctx)
 }
 
 // SendUntil is Send with a deadline in addition to ctx's. Where ObeysContext is true, it

@@ -3,14 +3,9 @@
 // the documented words.
 package verdict
 
-import "errors"
-
-// ErrNoAnswer is kit.ErrNoAnswer, which the engine can't import.
-var ErrNoAnswer = errors.New("no answer in time")
-
 // Outcome is what became of a call of Acquire that failed.
 type Outcome struct {
-	Class string // what locker.Outcome returns
+	Class string // what locker.OutcomeOf returns
 	Err   error
 }
 

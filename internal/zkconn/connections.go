@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -149,7 +150,7 @@ func (s *Session) Unanswered() error {
 	defer s.mu.Unlock()
 	switch {
 	case s.isUp:
-		return fmt.Errorf("%w from %s", ErrNoAnswer, s.wire.addr)
+		return fmt.Errorf("%w from %s", locker.ErrNoAnswer, s.wire.addr)
 	case s.lastConnErr == nil:
 		return ErrNoServer
 	}

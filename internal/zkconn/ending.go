@@ -56,29 +56,47 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 		auth = e.Auth
 	}
 	a, err = e.ask(ctx, addr, c, auth)
-	refused := len(auth) > 0 && errors.Is(err, ErrRefused)
 	switch {
-	case a.session == 0 || a.closed:
-		return a, err
-	case refused:
-		auth = nil
+	case a.session == 0 || a.closed: // nothing is left to be ended
+	case len(auth) > 0 && errors.Is(err, ErrRefused):
+		return e.endWithout(ctx, addr, c.seen, a)
 	case len(auth) < len(e.Auth):
-		auth = e.Auth
-	default:
-		return a, err
-	}
-	c = connect{seen: c.seen, timeout: time.Millisecond, id: a.session, password: a.password}
-	again, failure := e.ask(ctx, addr, c, auth)
-	a.closed, a.expired = again.closed, again.expired
-	switch {
-	case a.closed || a.expired:
-		return a, nil
-	case refused || errors.Is(failure, ErrRefused):
-		return a, fmt.Errorf("%s: %w", addr, ErrRefused)
-	case err == nil:
-		err = failure
+		return e.endWith(ctx, addr, c.seen, a, err)
 	}
 	return a, err
+}
+
+// endWithout ends the session of a, without the credentials that the server has refused.
+func (e *Ensemble) endWithout(ctx context.Context, addr string, seen int64, a endAnswer) (endAnswer, error) {
+	ended, _ := e.endAgain(ctx, addr, seen, &a, nil)
+	if !ended {
+		return a, fmt.Errorf("%s: %w", addr, ErrRefused)
+	}
+	return a, nil
+}
+
+// endWith ends the session of a, with the credentials. The server was given none before, and that
+// has failed with err, or had no answer.
+func (e *Ensemble) endWith(ctx context.Context, addr string, seen int64, a endAnswer, err error) (endAnswer, error) {
+	ended, failure := e.endAgain(ctx, addr, seen, &a, e.Auth)
+	switch {
+	case ended:
+		return a, nil
+	case errors.Is(failure, ErrRefused):
+		return a, fmt.Errorf("%s: %w", addr, ErrRefused)
+	case err == nil:
+		return a, failure
+	}
+	return a, err
+}
+
+// endAgain asks a server once more to end the session of a, which it has confirmed. It notes in a
+// what has become of the session.
+func (e *Ensemble) endAgain(ctx context.Context, addr string, seen int64, a *endAnswer, auth []Credentials) (ended bool, err error) {
+	c := connect{seen: seen, timeout: time.Millisecond, id: a.session, password: a.password}
+	again, err := e.ask(ctx, addr, c, auth)
+	a.closed, a.expired = again.closed, again.expired
+	return a.closed || a.expired, err
 }
 
 // ask is one attempt of openAndEnd, with these credentials. To end a session without credentials all

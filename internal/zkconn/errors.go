@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -20,7 +21,6 @@ var (
 	ErrRefused  = errors.New("a server refuses the credentials")
 	ErrSilent   = errors.New("the servers have answered nothing on the session, or no write, for longer than its timeout")
 	ErrNoServer = errors.New("no connection with a server")
-	ErrNoAnswer = kit.ErrNoAnswer
 
 	errHungUp  = errors.New("doesn't answer as ZooKeeper: it has no leader, or too many connections")
 	errForeign = errors.New("the answer is not one of ZooKeeper")
@@ -46,13 +46,13 @@ func Broken(err error) bool {
 }
 
 // Transient reports whether err says only that no server could be asked.
-func Transient(err error) bool { return Broken(err) || errors.Is(err, ErrNoAnswer) }
+func Transient(err error) bool { return Broken(err) || errors.Is(err, locker.ErrNoAnswer) }
 
-// Overdue replaces the error of one of our own time limits by ErrNoAnswer, because to callers a
+// Overdue replaces the error of one of our own time limits by locker.ErrNoAnswer, because to callers a
 // context's error means that they gave up.
 func Overdue(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return ErrNoAnswer
+		return locker.ErrNoAnswer
 	}
 	return kit.Overdue(err)
 }
@@ -60,8 +60,8 @@ func Overdue(err error) error {
 // overdueAt is Overdue, and names the server where an error of its connection doesn't.
 func overdueAt(addr string, err error) error {
 	switch over := Overdue(err); {
-	case errors.Is(over, ErrNoAnswer):
-		return fmt.Errorf("%w from %s", ErrNoAnswer, addr)
+	case errors.Is(over, locker.ErrNoAnswer):
+		return fmt.Errorf("%w from %s", locker.ErrNoAnswer, addr)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%s hangs up", addr)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fencedlock/locker/driver/kit"
@@ -14,26 +15,31 @@ import (
 // they show both: a session that asks for next to nothing gets the shortest, and one that asks for
 // very much gets the longest.
 func (e *Ensemble) Limits(ctx context.Context) (shortest, longest time.Duration, err error) {
-	if shortest, err = e.granted(ctx, time.Millisecond); err != nil {
+	shortest, i, err := e.granted(ctx, e.Servers, time.Millisecond)
+	if err != nil {
 		return 0, 0, err
 	}
-	longest, err = e.granted(ctx, math.MaxInt32*time.Millisecond)
+	first := slices.Concat(e.Servers[i:], e.Servers[:i]) // the one that has answered, because the others may be silent
+	longest, _, err = e.granted(ctx, first, math.MaxInt32*time.Millisecond)
 	return shortest, longest, err
 }
 
 // granted asks the servers, one after the other, for a session, and returns the timeout that is
-// granted. It fails when no server can be dialled, none is ZooKeeper, or all refuse the credentials
-// and leave the session open. A server that doesn't answer may be electing a leader with the others,
-// and is asked again.
-func (e *Ensemble) granted(ctx context.Context, ask time.Duration) (time.Duration, error) {
+// granted, and by which of them. It fails when no server can be dialled, none is ZooKeeper, or all
+// refuse the credentials and leave the session open. A server that doesn't answer may be electing a
+// leader with the others, and is asked again. It has its share of the time that is left, so that the
+// next ones can still answer.
+func (e *Ensemble) granted(ctx context.Context, servers []string, ask time.Duration) (_ time.Duration, by int, _ error) {
 	var lastSilent error
 	for {
 		var credentials, refused, silent error
-		for _, addr := range e.Servers {
-			a, err := e.openAndEnd(ctx, addr, connect{timeout: ask})
+		for i, addr := range servers {
+			share, cancel := shareOf(ctx, len(servers)-i)
+			a, err := e.openAndEnd(share, addr, connect{timeout: ask})
+			cancel()
 			switch {
 			case err == nil:
-				return time.Duration(a.timeout) * time.Millisecond, nil
+				return time.Duration(a.timeout) * time.Millisecond, i, nil
 			case !a.dialled:
 				refused = overdueAt(addr, err)
 			case errors.Is(err, errForeign):
@@ -49,15 +55,24 @@ func (e *Ensemble) granted(ctx context.Context, ask time.Duration) (time.Duratio
 		switch {
 		case silent != nil:
 		case credentials != nil: // which says more than a server that is down
-			return 0, fmt.Errorf("%w: %w", ErrNoServer, credentials)
+			return 0, 0, fmt.Errorf("%w: %w", ErrNoServer, credentials)
 		default:
-			return 0, fmt.Errorf("%w: %w", ErrNoServer, refused) // one of them says enough
+			return 0, 0, fmt.Errorf("%w: %w", ErrNoServer, refused) // one of them says enough
 		}
 		if lastSilent == nil || ctx.Err() == nil { // else it was only late
 			lastSilent = silent
 		}
 		if !kit.Sleep(ctx, 100*time.Millisecond) {
-			return 0, fmt.Errorf("%w: a server doesn't answer as ZooKeeper, or has no leader, or wants TLS (zks://): %w", ErrNoServer, lastSilent)
+			return 0, 0, fmt.Errorf("%w: a server doesn't answer as ZooKeeper, or has no leader, or wants TLS (zks://): %w", ErrNoServer, lastSilent)
 		}
 	}
+}
+
+// shareOf is ctx with one of n equal parts of the time that is left until its deadline, if it has one.
+func shareOf(ctx context.Context, n int) (context.Context, context.CancelFunc) {
+	until, limited := ctx.Deadline()
+	if !limited {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(until)/time.Duration(n))
 }

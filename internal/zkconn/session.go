@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // Config is what a session needs to know besides its servers.
@@ -44,6 +45,9 @@ type Events interface {
 	// Heartbeat is called once an interval, from the first confirmation to the session's end, in a
 	// goroutine of the session's own. It may wait.
 	Heartbeat()
+
+	// Woken is called after a call of Wake, in the goroutine of Heartbeat. It may wait.
+	Woken()
 }
 
 // Confirmation is a server's answer to a request to connect.
@@ -60,7 +64,8 @@ type Session struct {
 	hosts    *hosts
 	client   *zk.Conn
 	quit     <-chan zk.Event // closed when the client's goroutines have ended
-	idle     chan struct{}   // closed when Heartbeat isn't called any more
+	wake     kit.Signal
+	idle     chan struct{} // closed when Heartbeat and Woken aren't called any more
 	closed   chan struct{}
 
 	life context.Context         // until the session is over, with the cause
@@ -96,6 +101,7 @@ func (e *Ensemble) New(config Config) *Session {
 	s := &Session{
 		ensemble: e,
 		config:   config,
+		wake:     kit.NewSignal(),
 		idle:     make(chan struct{}),
 		closed:   make(chan struct{}),
 		up:       make(chan struct{}),
@@ -154,7 +160,10 @@ func (s *Session) authenticate(ctx context.Context) error {
 	return nil
 }
 
-// beat calls Heartbeat until the session is over.
+// Wake makes Woken be called, without waiting for it. It may be called from any goroutine.
+func (s *Session) Wake() { s.wake.Set() }
+
+// beat calls Heartbeat and Woken until the session is over.
 func (s *Session) beat() {
 	defer close(s.idle)
 	if s.Ready(s.life) != nil {
@@ -168,6 +177,8 @@ func (s *Session) beat() {
 			return
 		case <-ticker.C:
 			s.config.Events.Heartbeat()
+		case <-s.wake:
+			s.config.Events.Woken()
 		}
 	}
 }

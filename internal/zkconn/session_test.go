@@ -21,6 +21,7 @@ func (*recorder) NodeDeleted(string)       {}
 func (*recorder) NodeChanged(string)       {}
 func (r *recorder) HasNodes() bool         { return r.nodes }
 func (r *recorder) Heartbeat()             { _, _ = r.session.ReadRoot() }
+func (*recorder) Woken()                   {}
 
 const sessionTimeout = 10 * time.Second
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 )
 
@@ -176,7 +177,7 @@ func (w *wire) whyNoGreeting() error {
 		return nil
 	case errors.Is(w.failure, errForeign):
 		return fmt.Errorf("%w, from %s", errForeign, w.addr)
-	case errors.Is(Overdue(w.failure), ErrNoAnswer):
+	case errors.Is(Overdue(w.failure), locker.ErrNoAnswer):
 		return overdueAt(w.addr, w.failure)
 	}
 	return fmt.Errorf("%s %w", w.addr, errHungUp)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 )
 
@@ -91,7 +92,7 @@ func (c *client) ask(ctx context.Context, limit time.Duration, q request) (reply
 	case r := <-p.done:
 		return r, r.err
 	case <-timer.C:
-		err = errNoAnswer
+		err = locker.ErrNoAnswer
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

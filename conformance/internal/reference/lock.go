@@ -68,7 +68,7 @@ func (l *lock) ask(ctx context.Context) (driver.Grant, error) {
 	case refused:
 		l.finish()
 		if polling {
-			return driver.Grant{}, &driver.HeldError{RetryAfter: pollPause}
+			return driver.Grant{}, &driver.HeldError{AskWithin: pollPause}
 		}
 		return driver.Grant{}, locker.ErrHeld
 	}

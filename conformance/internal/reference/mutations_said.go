@@ -36,7 +36,7 @@ var saidMutations = []Mutation{
 		Why: "the error of a release is logged and dropped; the caller is told that the lock is free, and it is held",
 		change: func(st *steps) {
 			st.release = func(l *lock, ctx context.Context) error {
-				if err := l.sendRelease(ctx); err != nil && !errors.Is(err, errNoAnswer) {
+				if err := l.sendRelease(ctx); err != nil && !errors.Is(err, locker.ErrNoAnswer) {
 					return err
 				}
 				return nil
@@ -88,7 +88,7 @@ var saidMutations = []Mutation{
 			st.renew = func(c *client, ctx context.Context, locks []*lock, report reporter) error {
 				sent := driver.Stamp()
 				return c.renew(ctx, locks, func(i int, base driver.Instant, err error) {
-					if errors.Is(err, errNoAnswer) {
+					if errors.Is(err, locker.ErrNoAnswer) {
 						base, err = sent, nil
 					}
 					report(i, base, err)
@@ -112,7 +112,7 @@ var saidMutations = []Mutation{
 		change: func(st *steps) {
 			st.renew = func(c *client, ctx context.Context, locks []*lock, report reporter) error {
 				return c.renew(ctx, locks, func(i int, base driver.Instant, err error) {
-					if errors.Is(err, errNoAnswer) {
+					if errors.Is(err, locker.ErrNoAnswer) {
 						err = fmt.Errorf("%w: %w", locker.ErrLost, err)
 					}
 					report(i, base, err)
@@ -124,7 +124,7 @@ var saidMutations = []Mutation{
 		change: func(st *steps) {
 			st.ask = func(l *lock, ctx context.Context) (driver.Grant, error) {
 				g, err := l.ask(ctx)
-				if !errors.Is(err, errNoAnswer) || ctx.Err() != nil {
+				if !errors.Is(err, locker.ErrNoAnswer) || ctx.Err() != nil {
 					return g, err
 				}
 				sent := driver.Stamp()
@@ -133,7 +133,7 @@ var saidMutations = []Mutation{
 				}
 				r, err := l.client.call(ctx, maxLimit, request{verb: current, claims: []claim{l.claim}})
 				if err != nil || r.answers[0].token == 0 {
-					return driver.Grant{}, errNoAnswer
+					return driver.Grant{}, locker.ErrNoAnswer
 				}
 				return l.hold(r.answers[0].token, sent), nil
 			}
@@ -154,7 +154,7 @@ var saidMutations = []Mutation{
 		change: func(st *steps) {
 			st.ask = func(l *lock, ctx context.Context) (driver.Grant, error) {
 				g, err := l.ask(ctx)
-				if errors.Is(err, errNoAnswer) {
+				if errors.Is(err, locker.ErrNoAnswer) {
 					l.finish()
 				}
 				return g, err
@@ -178,7 +178,7 @@ var saidMutations = []Mutation{
 				g, err := l.ask(ctx)
 				if err == nil && driver.Now().Sub(g.Base) > l.claim.ttl/10 && l.noWait {
 					l.finish()
-					return driver.Grant{}, errNoAnswer
+					return driver.Grant{}, locker.ErrNoAnswer
 				}
 				return g, err
 			}

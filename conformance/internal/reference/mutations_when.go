@@ -37,7 +37,7 @@ var whenMutations = []Mutation{
 			}
 			st.renew = func(c *client, ctx context.Context, locks []*lock, report func(int, driver.Instant, error)) error {
 				return c.renew(ctx, locks, func(i int, base driver.Instant, err error) {
-					if other := answered.get(c); errors.Is(err, errNoAnswer) && driver.Stamp().Sub(other) < locks[i].claim.ttl {
+					if other := answered.get(c); errors.Is(err, locker.ErrNoAnswer) && driver.Stamp().Sub(other) < locks[i].claim.ttl {
 						base, err = other, nil
 					}
 					report(i, base, err)
@@ -55,7 +55,7 @@ var whenMutations = []Mutation{
 			}
 			st.ask = func(l *lock, ctx context.Context) (driver.Grant, error) {
 				g, err := l.ask(ctx)
-				if errors.Is(err, errNoAnswer) && ctx.Err() == nil {
+				if errors.Is(err, locker.ErrNoAnswer) && ctx.Err() == nil {
 					return l.ask(ctx)
 				}
 				return g, err

@@ -68,11 +68,10 @@ type notice struct {
 }
 
 var (
-	errExpired  = errors.New("the TTL has passed on the service")
-	errRevoked  = errors.New("an operator has removed the lock")
-	errGone     = errors.New("the service knows nothing of this owner")
-	errRefused  = errors.New("connection refused")
-	errReset    = errors.New("connection was reset")
-	errNoAnswer = errors.New("no answer in time")
-	errClosed   = errors.New("the client is closed")
+	errExpired = errors.New("the TTL has passed on the service")
+	errRevoked = errors.New("an operator has removed the lock")
+	errGone    = errors.New("the service knows nothing of this owner")
+	errRefused = errors.New("connection refused")
+	errReset   = errors.New("connection was reset")
+	errClosed  = errors.New("the client is closed")
 )

@@ -44,8 +44,11 @@ func stand(l locker.Locker, in io.Reader, out io.Writer) error {
 		}
 		switch c.Verb {
 		case process.Acquire:
-			candidate = leader.Stand(l, c.Name, leader.TTL(c.TTL))
-			term, err := candidate.Wait(context.Background())
+			var term leader.Term
+			var err error
+			if candidate, err = leader.Stand(l, c.Name, leader.WithTTL(c.TTL)); err == nil {
+				term, err = candidate.Wait(context.Background())
+			}
 			if err != nil {
 				answer.Error = err.Error()
 			}

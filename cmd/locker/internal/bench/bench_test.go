@@ -182,7 +182,7 @@ func TestRenewalsThatAreDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.wantNothing(t)
-		r.wantVerdict(t, Bad, "20 of 20 leases were lost (service_failed 20): use a TTL of 8s or find what delays renewals")
+		r.wantVerdict(t, Bad, "20 of 20 leases were lost (service_silent 20): use a TTL of 8s or find what delays renewals")
 		r.wantVerdict(t, Note, "renewals failed, the last one with: ")
 		r.wantVerdict(t, Bad, "no renewal was confirmed")
 		if !r.Bad() || r.figure(t, "held", "lost") != 20 {

@@ -141,7 +141,7 @@ func TestLoss(t *testing.T) {
 		opts  []locker.Option
 		fault func(*membackend.Link)
 	}{
-		{"service_failed", nil, func(link *membackend.Link) { link.Cut() }},
+		{"service_silent", nil, func(link *membackend.Link) { link.Cut() }},
 		{"max_hold", []locker.Option{locker.WithMaxHold(5 * time.Second)}, func(*membackend.Link) {}},
 	} {
 		t.Run(test.cause, func(t *testing.T) {
