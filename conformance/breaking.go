@@ -37,7 +37,8 @@ var breakCases = []Case{
 			"may get in, and not much later somebody must"},
 	{ID: "J74.1", Name: "inspect-shows-a-break", Run: breakIsShown,
 		Needs: all(locker.BreakSeenAtRenewal, locker.InspectionHolder, locker.RequireTTL), Hooks: []Hook{HookLinked},
-		Why: "the next operator must see that the lock is being taken away already, by whom and why"},
+		Why: "the next operator must see that the lock is being taken away already, by whom and why, " +
+			"and until the holder's deadline a lock that is marked is no free lock"},
 	{ID: "J75", Name: "break-at-once", Run: breakAtOnce, Needs: locker.BreakSeenAtRenewal,
 		Why: "a holder that doesn't stop must not keep the others out for as long as it likes"},
 	{ID: "J75.1", Name: "break-at-once-of-a-silent-holder", Run: breakAtOnceOfSilent,
@@ -99,7 +100,8 @@ func brokenIsLostFirst(t T, h *Harness) {
 	h.WaitNoResidue(t)
 }
 
-// brokenIsHandedOver takes away a lease with a TTL that is much longer than a third of it.
+// brokenIsHandedOver takes away a lease with a TTL that is much longer than a third of it. Then it
+// takes away the next lease, which had waited.
 func brokenIsHandedOver(t T, h *Harness) {
 	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	victim := step.Acquire(t, l, name, h.longTTL()...)
@@ -111,7 +113,18 @@ func brokenIsHandedOver(t T, h *Harness) {
 	takeAway(t, h, other, victim, b)
 	next := waiter.Granted(t, left/2+h.HandOffLimit())
 	wantBreach(t, "Err", victim.Err(), b)
-	step.Release(t, next)
+
+	// The mark has ended with the victim's lease.
+	if err := step.Renew(t, next); err != nil {
+		t.Errorf("Renew of the next lease = %v, want nil: it is the lease before it that was taken away", err)
+	}
+	step.WantLive(t, next, l)
+	left = time.Until(next.Deadline())
+	waitShown(t, h, l, next)
+	b = someBreach(false)
+	takeAway(t, h, l, next, b)
+	wantBreach(t, "Err of a lease that had waited", step.EndedWithin(t, left/2+h.Slack, next), b)
+	step.FreeWithin(t, h.HandOffLimit(), l, name)
 }
 
 func breakIsSeenAtOnce(t T, h *Harness) {

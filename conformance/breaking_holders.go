@@ -21,6 +21,10 @@ func breakOfStopped(t T, h *Harness) {
 	waitShown(t, h, operator, victim)
 	link.Cut()
 	within := takeAway(t, h, operator, victim, someBreach(false))
+	// A key of the lock's own has the lease's TTL. The timeout of a session may be unknown to others.
+	if most := h.ExpiryLimit() + h.guarantees.Expiry.Slack; h.guarantees.Expiry.By == locker.ExpiryKey && within > most {
+		t.Errorf("Break says that the lock is free after %v, and by TTL and slack it is after %v", within, most)
+	}
 	next := waiter.Granted(t, min(within+h.Slack, h.ExpiryLimit()))
 	if victim.Err() == nil { // it reads the clock; a timer may be late
 		t.Errorf("the next lease is granted while the holder that hears nothing trusts its own")
@@ -46,7 +50,9 @@ func breakIsShown(t T, h *Harness) {
 	}
 	link.Cut() // so that it doesn't release
 	b := someBreach(false)
+	deadline := victim.Deadline()
 	takeAway(t, h, operator, victim, b)
+	wantHeldBefore(t, deadline, operator, name) // nobody waits: the first that asks would get it
 	for what, s := range map[string]locker.Status{
 		"Inspect": inspect(t, operator, name, 0), "List": list(t, operator, "", 0)[inspect(t, operator, name, 0).Key],
 	} {

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/step"
@@ -18,9 +19,9 @@ func breakSparesOthers(t T, h *Harness) {
 	b := someBreach(true)
 	b.WithOthers = false
 	effect, err := tryBreak(t, operator, victim.Name(), victim.Token(), b)
-	live := []locker.Lease{other}
+	live, refused := []locker.Lease{other}, errors.Is(err, locker.ErrOption)
 	switch {
-	case errors.Is(err, locker.ErrOption):
+	case refused:
 		t.Logf("Break at once = %+v, %v", effect, err)
 		if effect.Others < 1 || effect.Within != 0 {
 			t.Errorf("Break at once, which would end other leases = %+v, %v, want how many, and nothing else", effect, err)
@@ -36,9 +37,40 @@ func breakSparesOthers(t T, h *Harness) {
 			t.Errorf("after Break = %+v, %v, Renew of a lease that it must not end = %v", effect, err, failed)
 		}
 		step.WantLive(t, lease, operator)
-		step.Release(t, lease)
+	}
+	if refused {
+		othersAreCounted(t, h, operator, victim, other)
+	} else {
+		step.Release(t, other)
 	}
 	step.FreeWithin(t, h.HandOffLimit(), operator, victim.Name())
+}
+
+// othersAreCounted breaks a lease, and allows that others end as well. There is one other, and the
+// answer must say whether it has ended.
+func othersAreCounted(t T, h *Harness, operator locker.Locker, victim, other locker.Lease) {
+	t.Helper()
+	limit := h.Slack
+	if locker.RevocationAtOnce.Check(h.guarantees) != nil {
+		limit += time.Until(other.Deadline()) / 2
+	}
+	waitShown(t, h, operator, victim)
+	effect, err := tryBreak(t, operator, victim.Name(), victim.Token(), someBreach(true))
+	if err != nil {
+		t.Fatalf("Break at once with WithOthers = %v, want nil", err)
+	}
+	ended := 0
+	if step.WaitClosed(other.Done(), limit) {
+		ended = 1
+	}
+	if effect.Others != ended {
+		t.Errorf("Break at once with WithOthers = %+v, and the Err of the one other lease of that Locker is %v", effect, other.Err())
+	}
+	if ended == 0 {
+		step.WantLive(t, other, operator)
+		step.Release(t, other)
+	}
+	step.FreeWithin(t, h.HandOffLimit(), operator, other.Name())
 }
 
 // markOverRestart marks the lease of a holder that is cut off, and restarts the service before the

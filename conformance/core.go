@@ -29,6 +29,9 @@ var coreCases = []Case{
 	{ID: "A6", Name: "release-may-be-repeated", Run: releaseTwice,
 		Why: "a Release in a defer after a Release in the code is harmless; a Release after a " +
 			"loss must report that the work was not protected"},
+	{ID: "A6.1", Name: "failed-release-is-not-nil", Run: releaseFails, Hooks: []Hook{HookDown},
+		Why: "a caller whose Release returns nil tells others that the lock is free; if the service has " +
+			"heard nothing, they wait for a TTL, and nobody knows why"},
 	{ID: "A7", Name: "loser-frees-nothing-of-the-winners", Run: losersCleanUp,
 		Why: "a caller that doesn't get the lock cleans up after itself; if that touches the " +
 			"holder's lock, a third caller gets it too"},
@@ -158,6 +161,22 @@ func releaseTwice(t T, h *Harness) {
 			t.Errorf("Release of a lost lease = %v, want ErrLost", err)
 		}
 	}
+}
+
+// releaseFails lets a service that keeps the lock until the end of its connection notice that end.
+func releaseFails(t T, h *Harness) {
+	l, other, name, free := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	up := h.TakeDown(t)
+	err := step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(t.Context()) })
+	up()
+	step.FreeWithin(t, h.RemovalLimit(), other, free) // and connects again
+	limit := h.RemovalLimit()
+	if err == nil {
+		limit = h.Slack
+	}
+	t.Logf("Release on a service that is down = %v", err)
+	step.FreeWithin(t, limit, other, name)
 }
 
 func losersCleanUp(t T, h *Harness) {

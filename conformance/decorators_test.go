@@ -212,6 +212,27 @@ func keepWon(l locker.Locker, ctx context.Context, name string, opts []locker.Op
 	return lease, err
 }
 
+// leakUntilClose starts a goroutine with each acquisition, which ends with the Locker.
+func leakUntilClose() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker {
+		closed := make(chan struct{})
+		return closer{acquirer{forwards{l}, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+			go func() { <-closed }()
+			return l.Acquire(ctx, name, opts...)
+		}}, sync.OnceFunc(func() { close(closed) })}
+	}
+}
+
+type closer struct {
+	acquirer
+	then func()
+}
+
+func (c closer) Close() error {
+	defer c.then()
+	return c.acquirer.Close()
+}
+
 // leakAfterAcquire leaves a goroutine behind.
 func leakAfterAcquire(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 	go func() { <-make(chan struct{}) }()

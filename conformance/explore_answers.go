@@ -86,6 +86,8 @@ func (m *model) failed(a *attempt, calm bool) {
 		}
 	case errors.Is(a.err, context.Canceled) && !a.cancelled.happened() && calm:
 		m.breach(answersMatch, "Acquire of %v = %v, and nobody has cancelled it", a, a.err)
+	case errors.Is(a.err, context.DeadlineExceeded) && a.step.Wait < 0: // Forever
+		m.breach(answersMatch, "Acquire of %v = %v, and its context has no deadline", a, a.err)
 	case over && (a.cancelled.happened() || timedOut || !a.waits()):
 		// It gave up; with NoWait, after a time limit that only a service without an answer reaches.
 		if !a.waits() && calm && !a.cancelled.happened() {

@@ -44,14 +44,16 @@ func furtherSabotages() []sabotage {
 		{bug: "late copy of a request on a live session", harness: toy(flaws{sessions: true, repeats: true}), named: "D39a.4", others: "D39a.5 S4"},
 		{bug: "waiter keeps the connection", harness: mem(oneConnection), named: "G56", others: "A2 G53 L2 L3 L5 O3 P11", perhaps: "E44 G54 P2 P4 P5 P6"},
 		{bug: "cause is dropped", harness: mem(onAcquire(causeless)), named: "B14", others: "B15"},
-		{bug: "lease shows no deadline", harness: mem(onLease(func(l locker.Lease) locker.Lease { return timeless{l} })), named: "A1", others: "B24 C25 C26 C30 C31 C31.2 C32 D35.1 F47 F47.1 F48.4 J75.1", perhaps: "J72.1"},
+		{bug: "lease shows no deadline", harness: mem(onLease(func(l locker.Lease) locker.Lease { return timeless{l} })), named: "A1", others: "B24 C25 C26 C30 C31 C31.2 C31.3 C32 D35.1 F47 F47.1 F48.4 J75.1", perhaps: "J72.1"},
 		{bug: "release looks like a loss", harness: mem(onLease(func(l locker.Lease) locker.Lease { return neverReleased{l} })), named: "F49", others: "A10 C32.1 C32.2 C32.4 J72 J72.1 J72.2"},
 		{bug: "released lock is refused for a moment", harness: mem(restingLock), named: "A5", others: "A4 A9.1 B11 B12.1 C27 C29 E40 E40.1 E42 E42.1 F52 J66 P8.1 P11", perhaps: "P1"},
 		{bug: "closed looks like cancelled", harness: mem(onAcquire(closedAsCancelled)), named: "A10.1", others: "A10"},
 		{bug: "request is sent though its context is over", harness: mem(onAcquire(askAnyway)), named: "B15"},
-		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B12.1 B13 B21 B22.3 B22.4 B24a J64.1 J65 J68 L2 P2 P7", perhaps: "P4 P5 P11"},
-		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B12.1 B13 B21 B22.2 B22.3 J64.1 J65 J68 P2 P7 P11 S1", perhaps: "L2 P4 P5"},
+		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B11 B12.1 B13 B21 B22.3 B22.4 B24a J64.1 J65 J68 L2 P2 P7", perhaps: "P4 P5 P11"},
+		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B11 B12.1 B13 B21 B22.2 B22.3 J64.1 J65 J68 P2 P7 P11 S1", perhaps: "L2 P4 P5"},
 		{bug: "broken connection is used once more", harness: toy(flaws{staleConn: true}), named: "F52", others: "E42.3"},
+		{bug: "a time limit of the backend's own looks like the caller's", harness: mem(onAcquire(limitLikeTheCallers)), named: "B11"},
+		{bug: "a call without a deadline waits for a service without an answer for ever", harness: mem(onAcquire(patient)), named: "B11"},
 		{bug: "contexts are ignored though the driver declares that it obeys them", harness: toy(flaws{deaf: true}), named: "B11.1"},
 		{bug: "current token is remembered", harness: mem(remembering), named: "E43.1", others: "E43.2 P1"},
 		{bug: "promises change", harness: mem(fickle), named: "M2", others: "H63"},
@@ -68,6 +70,11 @@ func furtherSabotages() []sabotage {
 		{bug: "current token of a dead holder", harness: mutated("current-of-the-expired"), named: "E43.2"},
 		{bug: "current token after a removal", harness: mutated("current-of-the-removed"), named: "E43.3"},
 		{bug: "hash in the place of the name", harness: mutated("key-is-crc32"), named: "H58.1"},
+		{bug: "a longer TTL is attached to a shorter one's session", harness: toy(flaws{shortestTTL: true}), named: "C31.3"},
+		{bug: "TTL is cut to whole seconds", harness: halfSeconds("ttl-in-whole-seconds"), named: "C31"},
+		{bug: "release on a service that is down is nil", harness: mutated("refused-release-is-nil"), named: "A6.1"},
+		{bug: "long queue is served from the wrong end", harness: mutated("lifo-beyond-32"), named: "B21"},
+		{bug: "goroutine for each acquisition, until Close", harness: mem(leakUntilClose), named: "G57"},
 		{bug: "silence is taken for death", harness: toy(flaws{noTTL: true, hasty: true}), named: "D38.1"},
 	}
 }
@@ -77,6 +84,18 @@ func mutated(name string) conformance.Harness {
 	mutations := reference.Mutations()
 	i := slices.IndexFunc(mutations, func(m reference.Mutation) bool { return m.Name == name })
 	return reference.Harness(&mutations[i], mutations[i].Dialect)
+}
+
+// halfSeconds is mutated with a TTL that whole seconds prolong, on a machine that may be late by more
+// than that.
+func halfSeconds(name string) conformance.Harness {
+	h := mutated(name)
+	setup := h.Setup
+	h.Setup = func(t conformance.T, h *conformance.Harness) {
+		setup(t, h)
+		h.TTL, h.Slack = 500*time.Millisecond, 5*time.Second
+	}
+	return h
 }
 
 // onOptions makes a decorator that changes the request.
@@ -224,4 +243,23 @@ func sloppyHarness() conformance.Harness {
 		h.BadURLs = map[string]string{"password": "sloppy://user:sesame@"}
 	}
 	return h
+}
+
+// limitLikeTheCallers reports the end of a time limit of the backend's own as the end of a context.
+func limitLikeTheCallers(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	if ctx.Err() == nil && errors.Is(err, locker.ErrNoAnswer) {
+		err = &locker.Error{Op: "acquire", Backend: "mem", Name: name, Err: fmt.Errorf("dial: %w", context.DeadlineExceeded)}
+	}
+	return lease, err
+}
+
+// patient asks again until there is an answer.
+func patient(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	for {
+		lease, err := l.Acquire(ctx, name, opts...)
+		if ctx.Err() != nil || !errors.Is(err, locker.ErrNoAnswer) {
+			return lease, err
+		}
+	}
 }

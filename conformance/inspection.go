@@ -46,8 +46,8 @@ var inspectionCases = []Case{
 			"request, and a closed Locker must not look at anything"},
 	{ID: "J71.1", Name: "inspection-ends-with-its-context", Run: inspectionOfSilence,
 		Needs: locker.InspectionHolder, Hooks: []Hook{HookPause},
-		Why: "whoever looks at a service that is in trouble needs an answer in time, also a bad " +
-			"one"},
+		Why: "an operator who looks at a service that is in trouble, or takes a lock away there, needs an " +
+			"answer in time, also a bad one"},
 }
 
 // inspect asks who has the lock called name, and who waits for it.
@@ -123,6 +123,9 @@ func inspectHolder(t T, h *Harness) {
 	after := time.Now()
 	first := wantLabel(t, h, l, lease, aHolder, "")
 	wantAsked(t, first, before, after)
+	if most := h.ExpiryLimit(); first.ExpiresIn > most {
+		t.Errorf("Inspect says that others may get in after %v, and by TTL and slack they may after %v", first.ExpiresIn, most)
+	}
 	if again := wantLabel(t, h, other, lease, aHolder, ""); identity(again) != identity(first) {
 		t.Errorf("another Locker sees the holder %+v, and its own %+v", again, first)
 	}

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
@@ -24,6 +25,28 @@ var looks = map[string]func(ctx context.Context, l locker.Locker, name string, w
 		}
 		return nil
 	},
+}
+
+// questions are looks, and what else is asked about one lock: the current token, and a break by a
+// token that is another lease's.
+func questions(
+	t T, h *Harness, l locker.Locker, name string, token locker.Token,
+) map[string]func(ctx context.Context, l locker.Locker, name string, waiters int) error {
+	t.Helper()
+	all := maps.Clone(looks)
+	if _, err := locker.CurrentToken(t.Context(), l, name, 0); !errors.Is(err, errors.ErrUnsupported) {
+		all["CurrentToken"] = func(ctx context.Context, l locker.Locker, name string, _ int) error {
+			_, err := locker.CurrentToken(ctx, l, name, 0)
+			return err
+		}
+	}
+	if locker.BreakSeenAtRenewal.Check(h.guarantees) == nil {
+		all["Break"] = func(ctx context.Context, l locker.Locker, name string, _ int) error {
+			_, err := locker.Break(ctx, l, name, token, someBreach(false))
+			return err
+		}
+	}
+	return all
 }
 
 func inspectionEnds(t T, h *Harness) {
@@ -87,9 +110,11 @@ const lookLimit = 5 * time.Second
 
 func inspectionOfSilence(t T, h *Harness) {
 	looker, name := h.OpenLocker(t), step.LockName(t)
+	token := step.WantFree(t, h.OpenLocker(t), step.LockName(t))
 	wantUnheld(t, looker, name, "before the silence") // and connects
+	calls := questions(t, h, looker, name, token)
 	resume := h.PauseService(t)
-	for what, call := range looks {
+	for what, call := range calls {
 		err := lookFor(t, h, looker, name, what, call)
 		if !errors.Is(err, context.DeadlineExceeded) { // it may have joined an attempt to connect that has failed
 			err = lookFor(t, h, looker, name, what, call)
@@ -99,7 +124,7 @@ func inspectionOfSilence(t T, h *Harness) {
 			t.Errorf("%s of a silent service = %v, want its context's error", what, err)
 		}
 		before := time.Now()
-		err = call(t.Context(), looker, name, 1)
+		err = step.MustReturn(t, step.Limit, what, func() error { return call(t.Context(), looker, name, 1) })
 		took := time.Since(before)
 		if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			t.Errorf("%s of a silent service = %v, want an error that isn't the caller's", what, err)

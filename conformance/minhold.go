@@ -28,13 +28,14 @@ func minHold(t T, h *Harness) {
 	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, other, name) // and connects
 	hold := h.minHoldOf()
+	asked := time.Now() // the hold begins later, but a busy machine may notice the grant even later
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithMinHold(hold))...)
-	granted := time.Now()
 	step.WantLive(t, lease, other)
+	released := time.Now()
 	for range 2 {
 		step.Release(t, lease)
 	}
-	if took := time.Since(granted); took > hold/2 {
+	if took := time.Since(released); took > hold/2 {
 		t.Errorf("two calls of Release took %v, want them to return at once", took)
 	}
 	for _, err := range []error{lease.Err(), step.Renew(t, lease)} {
@@ -42,14 +43,30 @@ func minHold(t T, h *Harness) {
 			t.Errorf("after Release, Err or Renew = %v, want ErrReleased", err)
 		}
 	}
-	step.WantHeld(t, other, name)
-	step.WantHeld(t, l, name)
+	wantHeldBefore(t, asked.Add(hold), other, name)
+	wantHeldBefore(t, asked.Add(hold), l, name)
 	next := step.StartAcquire(t, other, name).Granted(t, hold+h.HandOffLimit()+h.Slack)
-	if held := time.Since(granted); held < hold-hold/100 {
+	if held := time.Since(asked); held < hold {
 		t.Errorf("with a minimum hold of %v, another got the lock after %v", hold, held)
 	}
 	step.Release(t, next)
 	h.WaitNoResidue(t)
+}
+
+// wantHeldBefore fails the case if the lock is free before a moment. After that moment it says
+// nothing: the machine may have stood still until then.
+func wantHeldBefore(t T, end time.Time, l locker.Locker, name string) {
+	t.Helper()
+	switch lease, err := step.Try(t, l, name); {
+	case errors.Is(err, locker.ErrHeld):
+	case err == nil && !time.Now().Before(end):
+		t.Logf("this machine was late by %v to ask", time.Since(end))
+		step.Release(t, lease)
+	case err == nil:
+		t.Fatalf("TryAcquire(%q) = token %v, want ErrHeld: somebody has it for another %v", name, lease.Token(), time.Until(end))
+	default:
+		t.Fatalf("TryAcquire(%q) = %v, want ErrHeld: somebody has it", name, err)
+	}
 }
 
 // minHoldOfTheSilent cuts the holder off as soon as it has the lock.
@@ -58,12 +75,12 @@ func minHoldOfTheSilent(t T, h *Harness) {
 	other, name := h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, other, name) // and connects
 	hold := h.minHoldOf()
+	asked := time.Now()
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithMinHold(hold))...)
-	granted := time.Now()
 	link.Cut()
 	ttl := hold + hold/4 + time.Second // services round up
 	next := step.StartAcquire(t, other, name).Granted(t, ttl+h.guarantees.Expiry.Slack+h.Slack)
-	if held := time.Since(granted); held < hold {
+	if held := time.Since(asked); held < hold {
 		t.Errorf("with a minimum hold of %v, another got the lock of a silent holder after %v", hold, held)
 	}
 	if lease.Err() == nil {
@@ -76,13 +93,13 @@ func minHoldAndClose(t T, h *Harness) {
 	l, other, released, held := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t), step.LockName(t)
 	step.WantFree(t, other, released) // and connects
 	hold := h.minHoldOf()
+	asked := time.Now()
 	first := step.Acquire(t, l, released, h.ttl(locker.WithMinHold(hold))...)
 	second := step.Acquire(t, l, held, h.ttl(locker.WithMinHold(hold))...)
-	granted := time.Now()
 	step.Release(t, first)
 	waiting := []*step.Attempt{step.StartAcquire(t, other, released), step.StartAcquire(t, other, held)}
 	step.Close(t, l)
-	if took := time.Since(granted); took < hold-hold/10 {
+	if took := time.Since(asked); took < hold {
 		t.Errorf("Close returned after %v, before the minimum hold of %v was over", took, hold)
 	}
 	if err := second.Err(); !errors.Is(err, locker.ErrReleased) || !errors.Is(err, locker.ErrClosed) {
@@ -90,7 +107,7 @@ func minHoldAndClose(t T, h *Harness) {
 	}
 	for _, a := range waiting {
 		next := a.Granted(t, h.HandOffLimit()+h.Slack)
-		if age := time.Since(granted); age < hold-hold/10 {
+		if age := time.Since(asked); age < hold {
 			t.Errorf("with a minimum hold of %v, another got the lock after %v", hold, age)
 		}
 		step.Release(t, next)

@@ -89,6 +89,7 @@ func prefixes(t T, h *Harness) {
 	step.WantLive(t, lease, same)
 	step.Release(t, lease)
 	step.WantFree(t, same, name)
+	looksBelowPrefixes(t, h, one, two, bare, name)
 	long := strings.Repeat("x", locker.MaxName)
 	if lease, err := step.Try(t, one, long+"1"); !errors.Is(err, locker.ErrName) {
 		t.Errorf("TryAcquire with a name that is too long = %v, %v, want ErrName", lease, err)

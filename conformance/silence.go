@@ -16,7 +16,7 @@ var silenceCases = []Case{
 	{ID: "B11", Name: "hung-service-does-not-hang-the-caller", Run: hungService,
 		Hooks: []Hook{HookPause},
 		Why: "a service that accepts requests and never answers is the usual failure; a caller " +
-			"with a time limit must return in time"},
+			"with a time limit must return in time, and one without it must learn of the failure"},
 	{ID: "B11.1", Name: "silent-service-holds-nobody-up", Run: silentService,
 		Hooks: []Hook{HookLinked},
 		Why: "a caller that gives up must have its goroutine back at once, and not when a time " +
@@ -39,9 +39,20 @@ func hungService(t T, h *Harness) {
 			t.Errorf("Acquire on a service that hangs = %v, want an error that is not ErrHeld", err)
 		}
 	}
+
+	// Nothing is known of the lock, so the backend ends a call without a deadline itself.
+	patient := step.StartAcquire(t, l, name, h.ttl()...)
+	err := patient.Refused(t, firstAnswer+h.Slack)
+	if errors.Is(err, locker.ErrHeld) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		t.Errorf("Acquire without a deadline, on a service that hangs = %v, want an error that is not ErrHeld, nor a context's: the caller's isn't over", err)
+	}
 	resume()
 	step.FreeWithin(t, h.RemovalLimit(), other, name)
 }
+
+// firstAnswer is for how long a call of Acquire without a deadline may wait until it knows anything of
+// the lock.
+const firstAnswer = 15 * time.Second
 
 // goneAtOnce is the longest time from the end of a call's context to its return. It is far below
 // the time limits that client libraries have, and the fastest of silentTries calls counts, because

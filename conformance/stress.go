@@ -114,18 +114,33 @@ func smallPool(t T, h *Harness) {
 	h.WaitNoResidue(t)
 }
 
-// baseline looks at the service while the Lockers are still open, and at the goroutines after the
-// Lockers are closed.
+// baseline looks at the service while the Lockers are still open, and at the goroutines then and
+// after the Lockers are closed. After a tenth of the rounds everything runs that a Locker needs while
+// it is open, but for some goroutines that come and go.
 func baseline(t T, h *Harness) {
-	left := offspring(t.Context(), t.Name(), func(context.Context) {
+	const more = 20
+	left := offspring(t.Context(), t.Name(), func(labels context.Context) {
 		l, other, name := h.Open(t), h.Open(t), step.LockName(t)
 		defer l.Close()
 		defer other.Close()
-		for i := range h.rounds(1000) {
+		rounds, before := h.rounds(1000), 0
+		for i := range rounds {
+			if i == rounds/10 {
+				before = inAll(running(labels))
+			}
 			churn(t, l, other, name, i)
 		}
 		step.FreeWithin(t, h.Slack, other, name)
 		h.WaitNoResidue(t)
+		step.Eventually(t, h.RemovalLimit(), func() error {
+			stacks := running(labels)
+			if n := inAll(stacks); n > before+more {
+				step.Pass(t, h.Settle) // a look at many goroutines takes its time
+				return fmt.Errorf("after %d rounds there are %d goroutines, and after a tenth of them there were %d:\n%s",
+					rounds, n, before, strings.Join(stacks, "\n\n"))
+			}
+			return nil
+		})
 		step.Close(t, l)
 		step.Close(t, other)
 	})

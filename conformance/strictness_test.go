@@ -28,6 +28,7 @@ func TestStrictness(t *testing.T) {
 		{"tokens that can't fence, and are equal", toyHarness(flaws{equalTokens: true}, noFence), []string{"B12", "J72"}, conformance.Failed},
 		{"Done is a little late", memHarness(onLease(lateDone)), []string{"F48.1", "F48.2"}, conformance.Passed},
 		{"a look asks though its context is over", memHarness(asksFirst), []string{"J71"}, conformance.Failed},
+		{"a grant is noticed late", memHarness(onAcquire(lateGranted)), []string{"C32.2", "C32.3", "C32.4"}, conformance.Passed},
 		{"a list renews", memHarness(listRenews), []string{"J67"}, conformance.Failed},
 	} {
 		for _, id := range test.cases {
@@ -73,6 +74,16 @@ func lateDone(lease locker.Lease) locker.Lease {
 		close(done)
 	}()
 	return doneLater{lease, done}
+}
+
+// lateGranted returns a lease with a minimum hold a third of a second after it has begun, as a busy
+// machine does.
+func lateGranted(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	if req, _ := locker.Resolve(name, opts...); err == nil && req.MinHold > 0 {
+		time.Sleep(time.Second / 3)
+	}
+	return lease, err
 }
 
 type doneLater struct {

@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"cmp"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -22,9 +23,10 @@ type toy struct {
 	keys     map[string]*key
 	released map[string]bool // owners that were released before they held anything
 	last     locker.Token
-	counters map[string]locker.Token // with the flaw resetToken
-	ahead    time.Duration           // how far the clock is ahead: the time that a restart took
-	random   *rand.Rand              // with the flaw randomToken: the same in each run
+	counters map[string]locker.Token   // with the flaw resetToken
+	marks    map[string]*locker.Breach // of the last keys; with the flaw markOutlives
+	ahead    time.Duration             // how far the clock is ahead: the time that a restart took
+	random   *rand.Rand                // with the flaw randomToken: the same in each run
 	requests int64
 	down     bool
 	paused   bool
@@ -65,6 +67,8 @@ type flaws struct {
 	breaksInSteps   bool // a break looks at the token, and then marks or deletes the key
 	lastStamp       bool // a renewal of several keys takes a request for each, and the last one's stamp counts for all
 
+	shortestTTL bool // a key of a client has the shortest TTL that the client has asked for
+
 	slotTwice  bool // a slot is granted though somebody has it
 	leaksSlots bool // slots never expire
 
@@ -87,6 +91,8 @@ type flaws struct {
 	marksForgot   bool // a restart forgets marks
 	markRevives   bool // a renewal takes the mark away
 	markHides     bool // a release doesn't recognise the owner of a marked key
+	markOutlives  bool // the mark of a key that is released is the next key's, if that was waited for
+	waitedStays   bool // a key that was waited for isn't marked
 
 	acceptTTL bool // a TTL is accepted and ignored
 	hasty     bool // the connection of a silent client is ended
@@ -104,10 +110,11 @@ type key struct {
 	expires time.Time
 	token   locker.Token
 	breach  *locker.Breach // marks the key; nil: it isn't
+	waited  bool           // its owner was refused before
 }
 
 func newToy(f flaws) *toy {
-	return &toy{flaws: f, keys: make(map[string]*key), released: make(map[string]bool), counters: make(map[string]locker.Token), random: rand.New(rand.NewPCG(1, 5))}
+	return &toy{flaws: f, keys: make(map[string]*key), released: make(map[string]bool), counters: make(map[string]locker.Token), marks: make(map[string]*locker.Breach), random: rand.New(rand.NewPCG(1, 5))}
 }
 
 func (s *toy) get(name string, now time.Time) *key {
@@ -126,6 +133,10 @@ func (s *toy) set(name, owner string, link *toyLink, ttl time.Duration, now time
 	if s.flaws.keepsLonger {
 		ttl += keptLonger
 	}
+	if s.flaws.shortestTTL && link != nil {
+		link.ttl = min(cmp.Or(link.ttl, ttl), ttl)
+		ttl = link.ttl
+	}
 	s.keys[name] = &key{owner: owner, link: link, ttl: ttl, expires: now.Add(ttl)}
 }
 
@@ -141,6 +152,15 @@ func (s *toy) acquire(name, owner string, link *toyLink, ttl time.Duration, now 
 	s.set(name, owner, link, ttl, now)
 	s.keys[name].token = s.mint(name, link)
 	return s.keys[name].token, true
+}
+
+// granted notes whether the owner of a new key has waited for it.
+func (s *toy) granted(name string, waited bool) {
+	s.keys[name].waited = waited
+	if s.flaws.markOutlives && waited {
+		s.keys[name].breach = s.marks[name]
+	}
+	delete(s.marks, name)
 }
 
 func (s *toy) mint(name string, link *toyLink) locker.Token {
@@ -170,7 +190,7 @@ func (s *toy) renew(name, owner string, ttl time.Duration, now time.Time) error 
 		return locker.ErrLost
 	default:
 		s.set(name, k.owner, k.link, ttl, now)
-		s.keys[name].token = k.token
+		s.keys[name].token, s.keys[name].waited = k.token, k.waited
 	}
 	return nil
 }
@@ -189,6 +209,7 @@ func (s *toy) takeAway(name string, token locker.Token, b locker.Breach, now tim
 		if b.AtOnce {
 			return 0, true
 		}
+	case k.waited && s.flaws.waitedStays:
 	case k.breach == nil || s.flaws.breakReplaces:
 		k.breach = &b
 	}
@@ -205,6 +226,7 @@ func (s *toy) takeAway(name string, token locker.Token, b locker.Breach, now tim
 func (s *toy) release(name, owner string, now time.Time) {
 	anyOwner := s.flaws.releaseAny || s.flaws.slotReleaseAny && isSlot(name)
 	if k := s.get(name, now); k != nil && (k.owner == owner || anyOwner) && (k.breach == nil || !s.flaws.markHides) {
+		s.marks[name] = k.breach
 		delete(s.keys, name)
 		delete(s.counters, name)
 	} else if !s.flaws.sessionOwner && !s.flaws.forgetful && (!s.flaws.slotForgetful || !isSlot(name)) {

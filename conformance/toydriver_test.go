@@ -169,6 +169,8 @@ type toyLock struct {
 	ttl   time.Duration
 	clear bool // the server has nothing of this acquisition
 
+	waited bool // it was refused before
+
 	expires atomic.Int64 // a driver.Instant, a little early; for the flaw lapses
 }
 
@@ -181,7 +183,12 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	}
 	var r reply
 	l.clear = false
-	request := func(now time.Time) { r.token, r.ok = l.d.server.acquire(l.name, l.owner, l.d.link, l.ttl, now) }
+	waited := l.waited
+	request := func(now time.Time) {
+		if r.token, r.ok = l.d.server.acquire(l.name, l.owner, l.d.link, l.ttl, now); r.ok {
+			l.d.server.granted(l.name, waited)
+		}
+	}
 	if l.d.server.flaws.asksFirst {
 		_ = l.d.call(ctx, l.ttl, func(time.Time) {}) // its answer is of no interest
 	}
@@ -197,7 +204,7 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	case err != nil:
 		return driver.Grant{}, err
 	case !r.ok:
-		l.clear = true
+		l.clear, l.waited = true, true
 		return driver.Grant{}, &driver.HeldError{AskWithin: l.d.server.pollPause()}
 	}
 	l.extend(sent)

@@ -9,6 +9,7 @@ import (
 // toyLink is the network of one client.
 type toyLink struct {
 	ahead time.Duration // how far the clock of the client is ahead
+	ttl   time.Duration // with the flaw shortestTTL
 
 	mu          sync.Mutex
 	cut         bool

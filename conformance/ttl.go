@@ -58,6 +58,10 @@ var ttlCases = []Case{
 	{ID: "C31.2", Name: "long-ttl-is-no-short-one", Run: ttlsThatWrap, Needs: locker.RequireTTL,
 		Why: "a TTL of days is asked for now and then; where a number of 32 bits cuts it, the next " +
 			"holder gets in after seconds"},
+	{ID: "C31.3", Name: "ttls-of-one-locker-are-apart", Run: ttlsApart, Needs: locker.RequireTTL,
+		Hooks: []Hook{HookLinked},
+		Why: "where leases are attached to sessions, a second TTL on the first one's session gives the " +
+			"lock away too early, or keeps it for too long"},
 	{ID: "C32", Name: "lease-without-renewal-expires", Run: withoutRenewal,
 		Needs: locker.RequireTTL,
 		Why:   "a holder that wants no renewal must lose the lease at its deadline, with ErrLost"},
@@ -119,9 +123,10 @@ func lateGrant(t T, h *Harness) {
 	step.FreeWithin(t, h.RemovalLimit(), l, name)
 }
 
+// ttlGiven also asks for a TTL that whole seconds shorten, whatever the harness' TTL is.
 func ttlGiven(t T, h *Harness) {
 	other := h.OpenLocker(t)
-	for _, asked := range []time.Duration{h.TTL, 2 * h.TTL} {
+	for _, asked := range []time.Duration{h.TTL, 2 * h.TTL, h.TTL + 1400*time.Millisecond} {
 		l, name := h.OpenLocker(t), step.LockName(t)
 		step.WantFree(t, other, name) // and connects
 		sent := time.Now()
@@ -137,6 +142,22 @@ func ttlGiven(t T, h *Harness) {
 		}
 		step.Release(t, next)
 	}
+}
+
+// ttlsApart cuts off a Locker that has had a short TTL, and then has a long and a short one at the
+// same time.
+func ttlsApart(t T, h *Harness) {
+	l, link := h.OpenLinked(t)
+	other, first, long, short := h.OpenLocker(t), step.LockName(t), step.LockName(t), step.LockName(t)
+	step.WantFree(t, other, first) // and connects
+	step.Release(t, step.Acquire(t, l, first, h.ttl(locker.WithoutRenewal())...))
+	lease := step.Acquire(t, l, long, h.longTTL(locker.WithoutRenewal())...)
+	step.Acquire(t, l, short, h.ttl(locker.WithoutRenewal())...)
+	link.Cut()
+	// What has the short TTL must be over, and what has the long one must not.
+	step.Pass(t, min(3*h.TTL+h.guarantees.Expiry.Slack, time.Until(lease.Deadline())*3/4))
+	step.WantLive(t, lease, other)
+	step.FreeWithin(t, h.Slack, other, short)
 }
 
 func ttlRefused(t T, h *Harness) {

@@ -144,25 +144,39 @@ func badArguments(t T, h *Harness) {
 
 // herd counts the requests of a hand-off. It takes the median of some hand-offs, because all 50
 // waiters are renewed now and then. A few waiters may have something to do, such as those that come
-// near the head of a queue, or log in again after a long wait; but not half of them.
+// near the head of a queue, or log in again after a long wait; but not half of them. Where the order
+// is promised, the first in the long line is the next holder.
 func herd(t T, h *Harness) {
 	const waiters, handOffs, limit = 50, 9, 25
-	name := step.LockName(t)
+	name, inOrder := step.LockName(t), locker.OrderFIFO.Check(h.guarantees) == nil
 	lease := step.Acquire(t, h.OpenLocker(t), name)
 	var waiting []*step.Attempt
-	for range waiters {
+	for i := range waiters {
 		waiting = append(waiting, step.StartAcquire(t, h.OpenLocker(t), name))
+		if inOrder {
+			h.WaitQueued(t, name, i+1)
+		}
 	}
 	h.WaitQueued(t, name, waiters)
 	var counts []int64
 	for range handOffs {
 		before := h.requests(t)
 		step.Release(t, lease)
-		next := step.FirstGranted(t, step.Limit, waiting)
+		next := 0
+		if inOrder {
+			grantedInTurn(t, step.Limit, waiting, next)
+		} else {
+			next = step.FirstGranted(t, step.Limit, waiting)
+		}
 		lease = waiting[next].Lease
 		waiting = slices.Delete(waiting, next, next+1)
 		h.WaitQueued(t, name, len(waiting))
 		counts = append(counts, h.requests(t)-before)
+	}
+	for inOrder && len(waiting) > 0 { // the end of a long line may be another queue
+		step.Release(t, lease)
+		lease = grantedInTurn(t, step.Limit, waiting, 0)
+		waiting = waiting[1:]
 	}
 	slices.Sort(counts)
 	if median := counts[handOffs/2]; median > limit {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/callerctx"
 	"github.com/fencedlock/locker/internal/verdict"
 )
 
@@ -142,10 +143,17 @@ func (e *engine) unqueue(l *lease) {
 
 // notGranted processes an answer other than a grant. It returns nil when the acquisition goes on.
 func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
+	held := errors.Is(answer, locker.ErrHeld)
+	if !held {
+		callerctx.AwaitEnd(w.ctx)
+	}
 	callerErr := w.callerErr()
 	// The answer may be the cause of the caller's context. Where that matches ErrHeld, the answer
 	// says nothing about the lock.
-	held := errors.Is(answer, locker.ErrHeld) && !errors.Is(callerErr, locker.ErrHeld)
+	held = held && !errors.Is(callerErr, locker.ErrHeld)
+	if !held && callerErr == nil {
+		answer = ownLimit(false, answer)
+	}
 	hasPlace := held && errors.Is(answer, ErrQueued)
 	e.mu.Lock()
 	defer e.mu.Unlock()

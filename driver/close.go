@@ -68,6 +68,7 @@ func (e *engine) shutDown() error {
 	errs := []error{e.closeDriver()}
 	if !e.waitDrained(closeGrace) {
 		errs = append(errs, errors.New("a call of the driver doesn't return"))
+		e.countLeft()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,6 +85,17 @@ func (e *engine) shutDown() error {
 		return e.fail("close", "", err)
 	}
 	return nil
+}
+
+// countLeft counts what calls that don't return may leave.
+func (e *engine) countLeft() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for l := range e.leases {
+		if l.phase != prepared && !l.removal.confirmedFree {
+			e.unconfirmed++
+		}
+	}
 }
 
 func unconfirmed(leases int) error {

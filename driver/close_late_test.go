@@ -104,27 +104,41 @@ func TestCloseDuringHungCalls(t *testing.T) {
 
 // A driver whose calls don't return after its Close either costs a goroutine, but Close returns.
 func TestCloseOfADriverThatNeverReturns(t *testing.T) {
-	for _, call := range []string{"acquire", "close"} {
+	for _, call := range []string{"acquire", "release", "close"} {
 		t.Run(call, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				gate := make(chan struct{})
 				f := &fake{leaves: true}
-				if call == "acquire" {
+				switch call {
+				case "acquire":
 					f.acquire = func(context.Context, *fakeLock) (driver.Grant, error) {
 						<-gate
 						return driver.Grant{}, errService
 					}
-				} else {
+				case "release":
+					f.release = func(context.Context, *fakeLock) error { <-gate; return nil }
+				case "close":
 					f.shut = func(context.Context) error { <-gate; return nil }
 				}
 				l := open(t, f)
 				p := start(t, l, "name")
 				synctest.Wait()
 				time.AfterFunc(time.Minute, func() { close(gate) })
-				if err := closesWithin(t, l, 15*time.Second); err == nil {
+				err := closesWithin(t, l, 15*time.Second)
+				if err == nil {
 					t.Error("Close = nil, though a call has not returned")
 				}
+				if call != "close" {
+					matches(t, "Close", err, locker.ErrUnconfirmed)
+				}
 				<-p.done
+				if call == "release" {
+					err := p.lease.Release(t.Context())
+					matches(t, "Release after Close", err, locker.ErrUnconfirmed)
+					if strings.Contains(err.Error(), "goes on") {
+						t.Errorf("Release after Close = %v, and nothing goes on", err)
+					}
+				}
 				<-gate
 				time.Sleep(time.Minute)
 			})

@@ -102,9 +102,8 @@ func markUnanswered(call context.Context, err error) error {
 	if err == nil || errors.Is(err, locker.ErrLost) {
 		return err
 	}
-	over := call.Err() != nil
-	silent := over || errors.Is(err, locker.ErrNoAnswer)
-	if err = ownLimit(over, err); silent {
+	err = ownLimit(call.Err() != nil, err)
+	if errors.Is(err, locker.ErrNoAnswer) {
 		return &unanswered{err}
 	}
 	return err

@@ -98,6 +98,7 @@ func TestLossByASilentService(t *testing.T) {
 	}{
 		"the engine's limit":     {func(ctx context.Context, _ int) error { return hang(ctx) }, "service_silent"},
 		"the driver's own limit": {func(context.Context, int) error { return fmt.Errorf("renew: %w", locker.ErrNoAnswer) }, "service_silent"},
+		"a context's error":      {func(context.Context, int) error { return fmt.Errorf("dial: %w", context.DeadlineExceeded) }, "service_silent"},
 		"silent at last": {func(ctx context.Context, before int) error {
 			if before < 2 {
 				return errService

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,7 +76,12 @@ func TestOutcomeWhateverTheCause(t *testing.T) {
 
 // A service may fail with an error that looks like a caller that gave up, or like another Locker's.
 func TestOutcomeOfAServiceThatFails(t *testing.T) {
-	for _, failure := range []error{context.Canceled, context.DeadlineExceeded, locker.ErrClosed, errService} {
+	for failure, want := range map[error]error{ // an error of a context would say that the caller's is over
+		context.Canceled:         locker.ErrNoAnswer,
+		context.DeadlineExceeded: locker.ErrNoAnswer,
+		locker.ErrClosed:         locker.ErrClosed,
+		errService:               errService,
+	} {
 		for _, opts := range [][]locker.Option{nil, {locker.NoWait()}} {
 			t.Run(fmt.Sprint(failure, len(opts)), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
@@ -83,7 +89,13 @@ func TestOutcomeOfAServiceThatFails(t *testing.T) {
 						return driver.Grant{}, fmt.Errorf("connection: %w", failure)
 					}})
 					_, err := l.Acquire(callerContext(t), "name", opts...)
-					matches(t, "Acquire", err, failure)
+					matches(t, "Acquire", err, want)
+					if !errors.Is(failure, want) {
+						matchesNone(t, "Acquire", err, failure)
+					}
+					if want := "connection: " + failure.Error(); !strings.Contains(err.Error(), want) {
+						t.Errorf("Acquire = %v, want in it %q", err, want)
+					}
 					wantOutcome(t, l, err, "error")
 				})
 			})

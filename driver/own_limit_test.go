@@ -154,3 +154,26 @@ func TestCloseThatIsNotConfirmed(t *testing.T) {
 		}
 	})
 }
+
+// A driver may notice the caller's deadline a moment before the context ends.
+func TestDeadlineThatADriverNoticesFirstIsTheCallers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		until := time.Now().Add(time.Second)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second+time.Millisecond, func() { cancel(context.DeadlineExceeded) })
+		f := &fake{acquire: func(context.Context, *fakeLock) (driver.Grant, error) {
+			time.Sleep(time.Second)
+			return driver.Grant{}, fmt.Errorf("read: %w", context.DeadlineExceeded)
+		}}
+		_, err := open(t, f).Acquire(deadlined{ctx, until}, "a")
+		matches(t, "Acquire", err, context.DeadlineExceeded)
+	})
+}
+
+// deadlined has a deadline of its own, which doesn't end it.
+type deadlined struct {
+	context.Context
+	deadline time.Time
+}
+
+func (d deadlined) Deadline() (time.Time, bool) { return d.deadline, true }

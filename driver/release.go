@@ -50,7 +50,7 @@ func (l *lease) releaseResult() error {
 		return nil
 	}
 	what, why := errGoesOn, l.removal.lastErr
-	if l.phase == gone { // Close has given it up
+	if l.phase == gone || l.e.abandoned { // Close has given it up
 		what = locker.ErrUnconfirmed
 	}
 	if why == nil { // no call of the driver has returned

@@ -41,7 +41,7 @@
 // own and no other, so a release wakes one of them. A holder's node is watched, too, 3/8 of a tick
 // after the grant at the latest, and 0.75 s at most. So the holder learns at once that somebody has
 // deleted it, or has marked it ([locker.Break]). After a connect own nodes are watched again, 64 in
-// each round trip; until that is done, holders learn of it that much later.
+// each round trip; until that is done, holders learn of it that much later, new ones as well.
 //
 // # URLs
 //

@@ -36,11 +36,12 @@ func (e *Ensemble) granted(ctx context.Context, servers []string, ask time.Durat
 		for i, addr := range servers {
 			share, cancel := shareOf(ctx, len(servers)-i)
 			a, err := e.openAndEnd(share, addr, connect{timeout: ask})
+			isSlow := share.Err() != nil && ctx.Err() == nil
 			cancel()
 			switch {
 			case err == nil:
 				return time.Duration(a.timeout) * time.Millisecond, i, nil
-			case !a.dialled:
+			case !a.dialled && !isSlow:
 				refused = overdueAt(addr, err)
 			case errors.Is(err, errForeign):
 				refused = fmt.Errorf("%w, from %s", errForeign, addr)
@@ -68,11 +69,14 @@ func (e *Ensemble) granted(ctx context.Context, servers []string, ask time.Durat
 	}
 }
 
+// leastShare is the time of one server, if so much is left: less may be too short for a dial.
+const leastShare = 500 * time.Millisecond
+
 // shareOf is ctx with one of n equal parts of the time that is left until its deadline, if it has one.
 func shareOf(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	until, limited := ctx.Deadline()
 	if !limited {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, time.Until(until)/time.Duration(n))
+	return context.WithTimeout(ctx, max(time.Until(until)/time.Duration(n), leastShare))
 }
