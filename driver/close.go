@@ -66,12 +66,13 @@ func (e *engine) shutDown() error {
 		e.waitDrained(closeGrace)
 	}
 	errs := []error{e.closeDriver()}
-	if !e.waitDrained(closeGrace) {
+	drained := e.waitDrained(closeGrace)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !drained {
 		errs = append(errs, errors.New("a call of the driver doesn't return"))
 		e.countLeft()
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if e.timer != nil {
 		e.timer.Stop()
 	}
@@ -89,8 +90,6 @@ func (e *engine) shutDown() error {
 
 // countLeft counts what calls that don't return may leave.
 func (e *engine) countLeft() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	for l := range e.leases {
 		if l.phase != prepared && !l.removal.confirmedFree {
 			e.unconfirmed++

@@ -78,7 +78,7 @@ func (b *breaking) try(ctx context.Context) (effect locker.Effect, done bool, er
 	case unknown != nil && !errors.Is(unknown, errNoToken):
 		return effect, false, unknown
 	case unknown == nil && !holds: // it had it before, and the lock is free for others
-		return locker.Effect{}, true, nil
+		return locker.Effect{Others: b.effect.Others}, true, nil
 	case unknown == nil && b.isMarked && isBroken:
 		return b.effect, true, nil
 	}
@@ -122,34 +122,53 @@ func (b *breaking) mark(ctx context.Context, c *conn) (effect locker.Effect, don
 
 // end ends the session, and waits until the server has ended it. If that is refused because other leases
 // would end, effect has their number.
+//
+// The first request ends a session without other leases, and only counts them otherwise. So their number
+// is known also if no answer comes to the second one, because the session is the one that sends it.
 func (b *breaking) end(ctx context.Context, c *conn) (effect locker.Effect, done bool, err error) {
-	r, err := c.exec(ctx, b.d.schema.endSession(b.key, c.tokens.serverID.sequence, b.token, b.breach.WithOthers))
-	if err != nil {
-		return effect, false, err
-	}
-	var ended []uint32
-	for i, row := range r.Rows {
-		if len(row) != columnsOfVictim {
-			continue
-		}
-		ended = append(ended, uint32(r.Int(i, 0))) //nolint:gosec // a presence
-		effect.Others += int(r.Int(i, 1))
-	}
+	ended, others, err := b.endSession(ctx, c, false)
 	switch {
-	case len(ended) == 0:
-		return effect, false, nil
-	case effect.Others > 0 && !b.breach.WithOthers:
-		return effect, false, fmt.Errorf("%w: at once, %d other leases of the same connection end with this one; want WithOthers", locker.ErrOption, effect.Others)
+	case err != nil || len(ended) == 0:
+		return effect, false, err
+	case others > 0 && !b.breach.WithOthers:
+		return locker.Effect{Others: others}, false, fmt.Errorf("%w: at once, %d other leases of the same connection end with this one; want WithOthers", locker.ErrOption, others)
+	case others > 0:
+		counted := others
+		ended, others, err = b.endSession(ctx, c, true)
+		if pgsession.Ended(err) && !errors.Is(err, kit.ErrNotSent) {
+			b.effect.Others = counted
+		}
+		if err != nil || len(ended) == 0 {
+			return effect, false, err
+		}
 	}
+	b.effect.Others = others
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		r, err := c.exec(ctx, countSessions(ended))
 		if err != nil || r.Int(0, 0) == 0 {
-			return effect, err == nil, err
+			return b.effect, err == nil, err
 		}
 		if !kit.Sleep(ctx, pause) {
 			return locker.Effect{}, false, fmt.Errorf("%w: the server has been told to end the session, and it is still there", locker.ErrNoAnswer)
 		}
 	}
+}
+
+// endSession ends the session that has the lock by the lease. Where other leases would end with it, it
+// does so only if withOthers is true. ended are the presences of the session; none: there is no such
+// lease any more.
+func (b *breaking) endSession(ctx context.Context, c *conn, withOthers bool) (ended []uint32, others int, err error) {
+	r, err := c.exec(ctx, b.d.schema.endSession(b.key, c.tokens.serverID.sequence, b.token, withOthers))
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, row := range r.Rows {
+		if len(row) == columnsOfVictim {
+			ended = append(ended, uint32(r.Int(i, 0))) //nolint:gosec // a presence
+			others += int(r.Int(i, 1))
+		}
+	}
+	return ended, others, nil
 }
 
 // look reports whether the lease with the token has the lock, and whether its row has a breach. If

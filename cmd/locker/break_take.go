@@ -89,7 +89,7 @@ func taken(effect locker.Effect, atOnce bool) string {
 	case effect.Within > 0:
 		return "marked: the lock is free for others in " + short(effect.Within) + " at the latest"
 	case effect.Within == 0:
-		return "taken away: the holder has released the lock already"
+		return "marked: the lock is free already"
 	}
 	return "marked: the lock is free for others when its holder has released it"
 }

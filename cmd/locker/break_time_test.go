@@ -77,7 +77,7 @@ func TestBreakThatWouldEndOthers(t *testing.T) {
 
 func TestWordsAboutWhatWasTaken(t *testing.T) {
 	for within, want := range map[time.Duration]string{
-		0: "has released the lock already", -1: "free for others when its holder has released it", time.Minute: "free for others in 1m0s at the latest",
+		0: "the lock is free already", -1: "free for others when its holder has released it", time.Minute: "free for others in 1m0s at the latest",
 	} {
 		if got := taken(locker.Effect{Within: within}, false); !strings.Contains(got, want) {
 			t.Errorf("within %v: %q, want %q", within, got, want)

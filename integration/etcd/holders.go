@@ -55,7 +55,19 @@ func NewLocker(t conformance.T, config clientv3.Config, opts ...etcdbackend.Opti
 		t.Fatalf("New = %v", err)
 	}
 	client.SetEndpoints(all...)
-	return itest.WithClient{Locker: l, Client: client}
+	if len(all) < 3 {
+		return itest.WithClient{Locker: l, Client: client}
+	}
+	return knowsAll{itest.WithClient{Locker: l, Client: client}}
+}
+
+// knowsAll promises what a Locker does that was opened with the addresses of all members.
+type knowsAll struct{ itest.WithClient }
+
+func (l knowsAll) Guarantees() locker.Guarantees {
+	g := l.WithClient.Guarantees()
+	g.Tolerance, g.Because = locker.ToleranceMinority, ""
+	return g
 }
 
 // usualRule is a holder as most programs implement it: its key is attached to an etcd lease. The

@@ -103,6 +103,21 @@ func TestPostgresBreakOfALeaseThatIsOver(t *testing.T) {
 	step.Release(t, third)
 }
 
+// A Locker breaks a lease of its own, and the session that it asks on ends with the lease.
+func TestPostgresBreakOfAnOwnLease(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	l, name := step.CloseAtEnd(t, itest.OpenURL(t, s.with("ttl", labelTTL.String()))), step.LockName(t)
+	lease, other := step.Acquire(t, l, name), step.Acquire(t, l, name+"other")
+	described(t, l, lease, locker.DefaultHolder())
+	effect, err := locker.Break(t.Context(), l, name, lease.Token(), locker.Breach{AtOnce: true, WithOthers: true})
+	if effect != (locker.Effect{Others: 1}) || err != nil {
+		t.Errorf("Break at once, of a lease on the session that asks = %+v, %v, want that another one has ended", effect, err)
+	}
+	step.LostWithin(t, itest.ShortWait, other)
+}
+
 // late is a lease whose renewals have not moved it off its waiter's connection until it has a row
 // there. (On a busy machine one renewal may be too late for the row, too.) Before is called for step 3.
 func late(t *testing.T, s *Service, before func()) (m *pgMover) {

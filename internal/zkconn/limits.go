@@ -36,7 +36,7 @@ func (e *Ensemble) granted(ctx context.Context, servers []string, ask time.Durat
 		for i, addr := range servers {
 			share, cancel := shareOf(ctx, len(servers)-i)
 			a, err := e.openAndEnd(share, addr, connect{timeout: ask})
-			isSlow := share.Err() != nil && ctx.Err() == nil
+			isSlow := isOver(share) && ctx.Err() == nil
 			cancel()
 			switch {
 			case err == nil:
@@ -69,14 +69,22 @@ func (e *Ensemble) granted(ctx context.Context, servers []string, ask time.Durat
 	}
 }
 
-// leastShare is the time of one server, if so much is left: less may be too short for a dial.
+// leastShare is the time of one server, or a quarter of what is left: less may be too short for a dial.
 const leastShare = 500 * time.Millisecond
 
 // shareOf is ctx with one of n equal parts of the time that is left until its deadline, if it has one.
+// It is a larger part if that is less than leastShare.
 func shareOf(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	until, limited := ctx.Deadline()
 	if !limited {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, max(time.Until(until)/time.Duration(n), leastShare))
+	left := time.Until(until)
+	return context.WithTimeout(ctx, max(left/time.Duration(n), min(leastShare, left/4)))
+}
+
+// isOver reports whether the deadline of ctx is over. A dial may notice that a moment before ctx ends.
+func isOver(ctx context.Context) bool {
+	until, limited := ctx.Deadline()
+	return limited && !time.Now().Before(until)
 }
