@@ -127,7 +127,7 @@ func TestObserveRefused(t *testing.T) {
 					t.Fatalf("%v: the events are %+v", err, got)
 				}
 				if o := locker.OutcomeOf(got[0].Cause); o != tc.outcome || o != locker.OutcomeOf(err) {
-					t.Errorf("the outcome of the event is %q, that of Acquire %q, want %q", o, locker.OutcomeOf(err), tc.outcome)
+					t.Errorf("the outcome of the event is %q, and of Acquire %q, want %q", o, locker.OutcomeOf(err), tc.outcome)
 				}
 				if s := statsOf(t, l); len(s.Refused) != 1 || s.Refused[tc.outcome] != 1 || s.Waiting != 0 {
 					t.Errorf("Stats = %+v", s)
