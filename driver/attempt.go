@@ -145,13 +145,13 @@ func (e *engine) unqueue(l *lease) {
 func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
 	held := errors.Is(answer, locker.ErrHeld)
 	if !held {
-		callerctx.AwaitEnd(w.ctx)
+		callerctx.AwaitEnd(w.ctx) // the driver may have noticed the caller's deadline first
 	}
 	callerErr := w.callerErr()
 	// The answer may be the cause of the caller's context. Where that matches ErrHeld, the answer
 	// says nothing about the lock.
 	held = held && !errors.Is(callerErr, locker.ErrHeld)
-	if !held && callerErr == nil {
+	if !held && callerErr == nil { // so the error of a context is not the caller's
 		answer = ownLimit(false, answer)
 	}
 	hasPlace := held && errors.Is(answer, ErrQueued)

@@ -88,7 +88,7 @@ func (e *engine) shutDown() error {
 	return nil
 }
 
-// countLeft counts what calls that don't return may leave.
+// countLeft counts the leases that calls may leave on the service that don't return. e.mu is held.
 func (e *engine) countLeft() {
 	for l := range e.leases {
 		if l.phase != prepared && !l.removal.confirmedFree {

@@ -32,9 +32,9 @@ type session struct {
 	proof     *proof            // nil until the session was confirmed
 	retired   error             // why no new acquisitions use this session any more
 	nodes     map[string]*lock  // the locks of this session, by path
-	created   []*lock           // those of them that are watched from the next heartbeat on
-	unwatched []*lock           // those of them that are watched as soon as possible
-	changed   []*lock           // those of them that are read before those, because somebody has written to them
+	created   []*lock           // own nodes that are watched from the next heartbeat on
+	unwatched []*lock           // own nodes that are watched as soon as possible
+	changed   []*lock           // own nodes that are read before these, because somebody has written to them
 	watched   map[string]*watch // nodes whose end is waited for
 }
 
