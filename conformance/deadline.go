@@ -17,34 +17,26 @@ import (
 func deadlineFromRequest(t T, h *Harness) {
 	for _, renewed := range []bool{false, true} {
 		l, link := h.OpenLinked(t)
-		other, name := h.OpenLocker(t), step.LockName(t)
-		step.WantFree(t, l, name)
-		step.WantFree(t, other, name) // and both connect
+		other := h.OpenLocker(t)
+		step.WantFree(t, other, step.LockName(t)) // and connects
 		var lease locker.Lease
 		var sent time.Time
-		late := func(limit time.Duration, call func() error) {
-			link.Delay(0, h.TTL/20)
-			// A busy machine may make the reply too late for the client.
-			step.Eventually(t, limit, func() error {
+		lateRounds(t, h, link, func(late func()) (err error) {
+			step.WantFree(t, l, step.LockName(t)) // and connects
+			name := step.LockName(t)
+			if renewed {
+				lease = step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+				late()
 				sent = time.Now()
-				if err := call(); err != nil {
-					return fmt.Errorf("with replies that take a twentieth of the TTL: %w", err)
-				}
-				return nil
-			})
-		}
-		get := func() (err error) {
+				return step.Renew(t, lease)
+			}
+			late()
+			sent = time.Now()
 			lease, err = step.Try(t, l, name, h.ttl(locker.WithoutRenewal())...)
 			return err
-		}
-		if renewed {
-			lease = step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
-			late(h.TTL/2, func() error { return step.Renew(t, lease) })
-		} else {
-			late(h.Slack, get)
-		}
+		})
 		link.Cut() // so that the service can't notify the holder
-		next := step.AcquireWithin(t, h.ExpiryLimit(), other, name)
+		next := step.AcquireWithin(t, h.ExpiryLimit(), other, lease.Name())
 		took, err, done := time.Since(sent), lease.Err(), step.WaitClosed(lease.Done(), h.Slack)
 		early := took < h.TTL-h.TTL/100
 		switch {
@@ -90,55 +82,76 @@ func deadlineAfterWait(t T, h *Harness) {
 // look may come too late to see the mistake.
 func lateReplyShortens(t T, h *Harness) {
 	l, link := h.OpenLinked(t)
-	name := step.LockName(t)
-	step.WantFree(t, l, name) // and connects
 	for range 3 {
-		lateReply(t, h, l, link, name)
+		lateRounds(t, h, link, func(late func()) error { return lateReply(t, h, l, link, late) })
 	}
 }
 
 // lateReply delays the replies to an acquisition and a renewal. The TTL in force may be longer than
 // the one asked for: undisturbed renewals show it.
-func lateReply(t T, h *Harness, l locker.Locker, link Link, name string) {
+func lateReply(t T, h *Harness, l locker.Locker, link Link, late func()) error {
 	t.Helper()
-	late := h.TTL / 20 // some drivers wait for an answer for less than a tenth of the TTL
-	link.Delay(0, late)
+	step.WantFree(t, l, step.LockName(t)) // and connects
+	name := step.LockName(t)
+	late()
 	var lease locker.Lease
-	after := leftAfter(t, h.Slack, func() (deadline time.Time, err error) {
+	granted, err := leftAfter(func() (deadline time.Time, err error) {
 		if lease, err = step.Try(t, l, name, h.ttl()...); err != nil {
 			return deadline, err
 		}
 		return lease.Deadline(), nil
 	})
+	if err != nil {
+		return err
+	}
 	renew := func() (time.Time, error) {
 		err := step.Renew(t, lease)
 		return lease.Deadline(), err
 	}
-	renewed := leftAfter(t, h.TTL/4, renew)
+	renewed, err := leftAfter(renew)
+	if err != nil {
+		return err
+	}
 	link.Heal()
 	inForce := h.TTL
 	for range 3 {
-		inForce = max(inForce, leftAfter(t, h.TTL/4, renew).ofAll())
+		prompt, err := leftAfter(renew)
+		if err != nil {
+			return err
+		}
+		inForce = max(inForce, prompt.ofAll())
 	}
-	after.want(t, "the grant", inForce, late)
-	renewed.want(t, "a renewal", inForce, late)
+	granted.want(t, "the grant", inForce, lateBy(h))
+	renewed.want(t, "a renewal", inForce, lateBy(h))
 	step.Release(t, lease)
+	return nil
+}
+
+// lateBy is how late the replies are. Some drivers wait for an answer for less than a tenth of the TTL.
+func lateBy(h *Harness) time.Duration { return h.TTL / 20 }
+
+// lateRounds calls round until it succeeds, for up to Slack. The round calls late when the replies
+// shall become late. On a busy machine a late reply may come too late for the client, which may then
+// need a new connection for the next request, and has no time for that while replies are late.
+func lateRounds(t T, h *Harness, link Link, round func(late func()) error) {
+	t.Helper()
+	step.Eventually(t, h.Slack, func() error {
+		defer link.Heal()
+		if err := round(func() { link.Delay(0, lateBy(h)) }); err != nil {
+			return fmt.Errorf("with replies that take a twentieth of the TTL: %w", err)
+		}
+		return nil
+	})
 }
 
 // left is how much a lease has left after a request.
 type left struct{ took, until time.Duration }
 
-// leftAfter calls request until it succeeds, for up to limit, and reads the lease's deadline at
-// once. A busy machine may make a late reply too late for the client.
-func leftAfter(t T, limit time.Duration, request func() (deadline time.Time, err error)) (l left) {
-	t.Helper()
-	step.Eventually(t, limit, func() error {
-		began := time.Now()
-		deadline, err := request()
-		l = left{took: time.Since(began), until: time.Until(deadline)}
-		return err
-	})
-	return l
+// leftAfter calls request and reads the lease's deadline at once.
+func leftAfter(request func() (deadline time.Time, err error)) (left, error) {
+	began := time.Now()
+	deadline, err := request()
+	return left{took: time.Since(began), until: time.Until(deadline)}, err
 }
 
 // ofAll is what a lease would have had when the request was sent.
