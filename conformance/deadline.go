@@ -130,9 +130,9 @@ func lateReply(t T, h *Harness, l locker.Locker, link Link, late func()) error {
 // lateBy is how late the replies are. Some drivers wait for an answer for less than a tenth of the TTL.
 func lateBy(h *Harness) time.Duration { return h.TTL / 20 }
 
-// lateRounds calls round until it succeeds, for up to Slack. The round calls late when the replies
-// shall become late. On a busy machine a late reply may come too late for the client, which may then
-// need a new connection for the next request, and has no time for that while replies are late.
+// lateRounds calls round until it succeeds, for up to Slack. The round calls late, and from then on
+// the replies are late. On a busy machine a late reply may come too late for the client. The next
+// request may then need a new connection, and while replies are late there is no time for that.
 func lateRounds(t T, h *Harness, link Link, round func(late func()) error) {
 	t.Helper()
 	step.Eventually(t, h.Slack, func() error {
