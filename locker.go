@@ -73,7 +73,8 @@
 //
 // When Acquire fails, its error says which of three things happened. [ErrHeld]: another holder has the lock.
 // A context's error: the caller gave up; a wait that timed out matches [ErrHeld] and
-// [context.DeadlineExceeded], and one whose service never answered matches [ErrNoAnswer] in place of ErrHeld.
+// [context.DeadlineExceeded], and one whose service gave no answer, or none any more, matches [ErrNoAnswer] in
+// place of ErrHeld.
 // Any other error: the service failed. In all three cases the lock is not yours. What the attempt may have left on the service
 // is removed in the background, with retries, until the service has confirmed it.
 //
@@ -170,8 +171,9 @@ type Lease interface {
 }
 
 // Token is a fencing token: positive, unique, and larger than the token of every lease on the same name that
-// was granted before. ([Guarantees].Fencing says for how long. On redlock one case rests on the clocks on which
-// exclusion rests there: leases that were granted while this one was being acquired.) It uses the whole range of
+// was granted before. ([Guarantees].Fencing says for how long. On redlock it is larger than every token that was
+// returned before this acquisition began, whatever clocks do; for leases that were granted meanwhile it rests on
+// clocks, as exclusion does.) It uses the whole range of
 // an int64, which is more than the numbers of JavaScript, Lua or JSON hold exactly (2^53).
 type Token int64
 

@@ -84,11 +84,11 @@ func (d *etcdDriver) countVoters(ctx context.Context) error {
 func fragile(named, voters int) string {
 	switch {
 	case voters == 0 && named < 3:
-		return "less than three members are named, and this user may not list the members"
+		return "fewer than three members are named, and this user may not list the members"
 	case voters == 0:
 		return ""
 	case voters < 3:
-		return "the cluster has less than three voting members"
+		return "the cluster has fewer than three voting members"
 	case named <= (voters-1)/2:
 		return fmt.Sprintf("the Locker was given %d of the addresses of the cluster's %d voting members: name each of them", named, voters)
 	}

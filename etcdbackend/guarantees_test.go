@@ -49,10 +49,10 @@ func TestToleranceOfWhatIsNamed(t *testing.T) {
 		{"ab", 4, locker.ToleranceMinority, ""},
 		{"ab", 5, locker.ToleranceNone, "2 of the addresses of the cluster's 5"},
 		{"abc", 5, locker.ToleranceMinority, ""},
-		{"ab", 2, locker.ToleranceNone, "less than three voting"},
-		{"a", 1, locker.ToleranceNone, "less than three voting"},
+		{"ab", 2, locker.ToleranceNone, "fewer than three voting"},
+		{"a", 1, locker.ToleranceNone, "fewer than three voting"},
 		{"abc", 0, locker.ToleranceMinority, ""},
-		{"aab", 0, locker.ToleranceNone, "less than three members are named"},
+		{"aab", 0, locker.ToleranceNone, "fewer than three members are named"},
 	} {
 		var s cluster
 		s.list = &members{of: &s, voters: c.voters}
@@ -98,7 +98,7 @@ func TestSlackOfLongElections(t *testing.T) {
 			t.Fatal(err)
 		}
 		raised := c.slack > etcdbackend.Guarantees().Expiry.Slack
-		if g.Expiry.Slack != c.slack || strings.Contains(g.Because, "election timeout") != raised || !strings.Contains(g.Because, "less than three") {
+		if g.Expiry.Slack != c.slack || strings.Contains(g.Because, "election timeout") != raised || !strings.Contains(g.Because, "fewer than three") {
 			t.Errorf("no TTL below %d s: slack %v because %q, want %v and both reasons", c.least, g.Expiry.Slack, g.Because, c.slack)
 		}
 	}

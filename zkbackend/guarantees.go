@@ -70,11 +70,11 @@ func (d *zkDriver) found(tick time.Duration, voting int, shortest time.Duration)
 func fragile(named, voting int) string {
 	switch {
 	case voting == 0 && named < 3:
-		return "less than three servers are named, and the servers' own list of them can't be read"
+		return "fewer than three servers are named, and the servers' own list of them can't be read"
 	case voting == 0:
 		return ""
 	case voting < 3:
-		return "the ensemble has less than three servers"
+		return "the ensemble has fewer than three servers"
 	case named <= (voting-1)/2:
 		return fmt.Sprintf("the Locker was given %d of the addresses of the ensemble's %d servers: name each of them", named, voting)
 	}

@@ -24,11 +24,11 @@ func TestToleranceOfWhatIsNamed(t *testing.T) {
 		{"zk1 zk1:2181", 3, locker.ToleranceNone, "1 of the addresses"},
 		{"zk1 zk2", 5, locker.ToleranceNone, "2 of the addresses of the ensemble's 5 servers"},
 		{"zk1 zk2 zk3", 5, locker.ToleranceMinority, ""},
-		{"zk1 zk2", 2, locker.ToleranceNone, "less than three"},
-		{"zk1", 1, locker.ToleranceNone, "less than three"},
+		{"zk1 zk2", 2, locker.ToleranceNone, "fewer than three"},
+		{"zk1", 1, locker.ToleranceNone, "fewer than three"},
 		{"zk1 zk2 zk3", 0, locker.ToleranceMinority, ""},
-		{"zk1 zk2", 0, locker.ToleranceNone, "less than three servers are named"},
-		{"zk1", 0, locker.ToleranceNone, "less than three servers are named"},
+		{"zk1 zk2", 0, locker.ToleranceNone, "fewer than three servers are named"},
+		{"zk1", 0, locker.ToleranceNone, "fewer than three servers are named"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(t)
