@@ -66,4 +66,7 @@ type WithClient struct {
 	Client io.Closer
 }
 
+// Unwrap is for functions such as Inspect.
+func (l WithClient) Unwrap() locker.Locker { return l.Locker }
+
 func (l WithClient) Close() error { return errors.Join(l.Locker.Close(), l.Client.Close()) }
