@@ -14,21 +14,27 @@ func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lea
 }
 
 // Do runs fn while it holds the lock. The context that fn gets comes from [WithLease]: it ends when ctx ends
-// and when the lease is lost. fn should give the lease's token to the storage that it writes to, and stop when
-// its context ends. Functions below fn find the lease with [LeaseFrom]. The options are the same as for Acquire.
+// and when the lease is lost. fn should give the lease's token to its storage before its first read and with
+// every write (package fence), and stop when its context ends. Functions below fn find the lease with
+// [LeaseFrom]. The options are the same as for Acquire.
 //
 // When there was no lease, Do returns the error of Acquire. Otherwise it returns fn's error joined
 // with Release's. If fn's error already wraps Release's error, as [context.Cause] of fn's context
 // does, that error appears once. When fn has returned nil, an error of Do matches one of these, and
 // never both:
 //
-//   - [ErrLost]: the lease was lost while fn ran. Another holder may have had the lock during the
-//     last steps of fn.
+//   - [ErrLost]: the lease was lost before Do released it. Another holder may have had the lock
+//     during the last steps of fn. If fn's work is fenced, the work is valid all the same: the
+//     storage has accepted it. Without a fence it may not be.
 //   - [ErrUnconfirmed]: the lease was held until fn returned, so fn's work is valid. Only the removal
 //     of the lock isn't confirmed. It goes on in the background.
 //
 // That doesn't hold if the program itself ends the lease before, by Release in fn or by Close. The
 // lock is released when fn panics, too.
+//
+// ErrLost doesn't say that the work was not done: a caller that then repeats fenced work may do it
+// twice. So store an id of the work in the same step as the work, and do nothing where the id is
+// there already.
 func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lease) error, opts ...Option) error {
 	return do(ctx, fn, func() (Lease, error) { return l.Acquire(ctx, name, opts...) })
 }

@@ -75,32 +75,46 @@ func ExampleAcquirePermit() {
 	// the first one writes too late: true
 }
 
-// Two transfers between the same accounts, in opposite directions, don't wait for each other in a circle.
+// Two transfers between the same accounts, in opposite directions, don't wait for each other in a circle. A
+// transfer claims both accounts before its first write: if it is late by then, it changes nothing. Its two
+// writes are two steps, as in two storages, and not atomic: if a lease is lost between them, the second write
+// may be refused, and half of the transfer is done. Where both accounts are in one database, claim both and
+// write both in one transaction.
 func ExampleDoAll() {
 	ctx := context.Background()
 	l := membackend.New()
 	defer l.Close()
 	balance := map[string]int{"anna": 100, "ben": 100}
-	var accounts fence.Memory // checks the token of each account with each write
+	var accounts fence.Memory // checks the token of each account
 
 	transfer := func(from, to string, amount int) error {
-		return locker.DoAll(ctx, l, locker.Wants(from, to), func(_ context.Context, leases *locker.LeaseSet) error {
+		return locker.DoAll(ctx, l, locker.Wants(from, to), func(ctx context.Context, leases *locker.LeaseSet) error {
+			for _, account := range []string{from, to} {
+				if err := accounts.Claim(ctx, account, leases.Lease(account).Token()); err != nil {
+					return err
+				}
+			}
 			for account, change := range map[string]int{from: -amount, to: amount} {
 				err := accounts.Do(account, leases.Lease(account).Token(), func() error {
 					balance[account] += change
 					return nil
 				})
 				if err != nil {
-					return err
+					return err // the other account may have changed: somebody must look
 				}
 			}
 			return nil
 		})
 	}
+	report := func(err error) {
+		if err != nil {
+			log.Print(err)
+		}
+	}
 	var all sync.WaitGroup
 	for range 10 {
-		all.Go(func() { _ = transfer("anna", "ben", 7) })
-		all.Go(func() { _ = transfer("ben", "anna", 3) })
+		all.Go(func() { report(transfer("anna", "ben", 7)) })
+		all.Go(func() { report(transfer("ben", "anna", 3)) })
 	}
 	all.Wait()
 	fmt.Println(balance["anna"], balance["ben"])

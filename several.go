@@ -94,8 +94,10 @@ func AcquireInOrder(ctx context.Context, items []Item, opts ...Option) (*LeaseSe
 //
 // The error is AcquireAll's when there were no leases. Otherwise it is fn's, joined with the error
 // of [LeaseSet.Release]. When fn has returned nil, an error matches [ErrLost], [ErrUnconfirmed] or
-// both, as one of the leases may be lost, and the removal of another lock not confirmed. Only an
-// error that doesn't match ErrLost says that fn's work is valid.
+// both, as one of the leases may be lost, and the removal of another lock not confirmed. If the
+// error doesn't match ErrLost, fn's work is valid. If it does, the work is valid if all of it is
+// fenced, each resource with the token of its own lease, and a caller that repeats the work needs an
+// id of it: see [Do].
 func DoAll(
 	ctx context.Context, l Locker, wants []Want, fn func(context.Context, *LeaseSet) error,
 	opts ...Option,

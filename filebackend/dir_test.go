@@ -35,6 +35,7 @@ func TestRefusal(t *testing.T) {
 		{"all may write", fs.ModeDir | 0o702, me, me, filebackend.Local, "all may write"},
 		{"like /tmp", fs.ModeDir | fs.ModeSticky | 0o777, root, me, filebackend.Local, "(mode 1777)"},
 		{"with a way out", fs.ModeDir | fs.ModeSticky | 0o777, root, me, filebackend.Local, "use a directory of your own"},
+		{"an emptyDir of Kubernetes", fs.ModeDir | 0o777, root, me, filebackend.Local, "(mode 0777)"},
 		{"network", fs.ModeDir | 0o700, me, me, filebackend.Network, "(somefs)"},
 		{"FUSE, as the root of a container may be", fs.ModeDir | 0o700, me, me, filebackend.Network, "mount a volume of the host"},
 		{"a file", 0o600, me, me, filebackend.Local, "not a directory"},

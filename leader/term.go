@@ -12,7 +12,7 @@ import (
 // Term is one leadership, from its election to the return of the function that leads.
 type Term struct {
 	// Number is larger than the number of every earlier term of this office. It is the fencing token of the
-	// lease: give it to the storage with every write.
+	// lease: give it to the storage before the first read and with every write.
 	Number locker.Token
 
 	// Lease is what the term rests on. Its Err reads the clock, so look at it before a step that matters.

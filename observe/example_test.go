@@ -57,3 +57,36 @@ func ExampleSlog() {
 	// error
 	// level=WARN msg="lock refused" lock.backend=mem lock.name=nightly-report lock.id=1 lock.holder=web-7f9c lock.outcome=error lock.cause="connection refused"
 }
+
+// By default, grants and releases have the level Debug. A second observer logs them as Info, so that the holder of a token
+// is found in the log later.
+func ExampleSlogLevels() {
+	h := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { // for the output below
+			switch a.Key {
+			case slog.TimeKey, "took", "held":
+				return slog.Attr{}
+			case "token":
+				return slog.String("token", "TOKEN")
+			}
+			return a
+		},
+	})
+	l := membackend.New()
+	if _, err := locker.Observe(l, observe.Slog(h), 0); err != nil {
+		log.Fatal(err)
+	}
+	info := observe.SlogLevels(func(locker.Event) slog.Level { return slog.LevelInfo })
+	if _, err := locker.Observe(l, observe.Slog(h, info), locker.EventGranted|locker.EventReleased); err != nil {
+		log.Fatal(err)
+	}
+
+	work := func(context.Context, locker.Lease) error { return nil }
+	if err := locker.Do(context.Background(), l, "nightly-report", work, locker.WithHolder("web-7f9c")); err != nil {
+		log.Fatal(err)
+	}
+	l.Close() // waits until the events are delivered
+	// Output:
+	// level=INFO msg="lock granted" lock.backend=mem lock.name=nightly-report lock.id=1 lock.token=TOKEN lock.holder=web-7f9c
+	// level=INFO msg="lock released" lock.backend=mem lock.name=nightly-report lock.id=1 lock.token=TOKEN lock.holder=web-7f9c
+}

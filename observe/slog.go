@@ -14,7 +14,7 @@ import (
 //	Warn    a renewal or a removal failed; an acquisition was requeued; Acquire failed because of the service;
 //	        a hold or a wait was longer than SlogSlow says
 //	Info    a call of Acquire has to wait
-//	Debug   everything else
+//	Debug   everything else, also grants and releases: for these as Info see the example of SlogLevels
 //
 // The message is "lock" and the kind of the event, as in "lock lost". The record has the time of
 // the event, and the attributes are in a group "lock": backend, and what the event has of name,
