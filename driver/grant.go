@@ -61,11 +61,11 @@ func (w *waiter) grantError(waited bool, err error) error {
 	return err
 }
 
-// verifyGrant renews a grant until the service has confirmed it later than v and validity is left, or
-// the service has said no, or a TTL has passed, or ctx has ended (errUnwanted). It returns the
-// validity that was confirmed.
+// verifyGrant renews a grant until the service has confirmed it and validity is left, or the
+// service has said no, or a TTL has passed, or ctx has ended (errUnwanted). It returns the validity
+// that was confirmed.
 func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validity, error) {
-	pause, granted := firstPause, v.base
+	pause := firstPause
 	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
 		var err error
 		call := context.WithoutCancel(ctx)
@@ -76,7 +76,7 @@ func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validit
 		})
 		now := Now()
 		switch {
-		case err == nil && v.base > granted && now < v.expiry(), errors.Is(err, locker.ErrLost):
+		case err == nil && now < v.expiry(), errors.Is(err, locker.ErrLost):
 			return v, err
 		case now >= until:
 			return v, errors.Join(errTooSlow, err)

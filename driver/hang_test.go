@@ -89,28 +89,6 @@ func TestNoAcquisitionBeginsOnAClosedDriver(t *testing.T) {
 	})
 }
 
-// A confirmation says that the lease lasts from a later request on than the grant. One that doesn't
-// is none.
-func TestAConfirmationIsLaterThanTheGrant(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		grants := make(chan func(*fakeLock) driver.Grant, 1)
-		f := &fake{acquire: queues(grants)}
-		base := driver.Stamp().Add(-ttl * 3 / 4)
-		f.renew = func(_ context.Context, l *fakeLock) (driver.Instant, error) {
-			if l.count(&l.renews) < 3 {
-				return base, nil
-			}
-			return driver.Stamp(), nil
-		}
-		l := open(t, f)
-		grants <- stamped(ttl * 3 / 4)
-		lease := start(t, l, "name", locker.WithoutRenewal()).granted()
-		if left := time.Until(lease.Deadline()); left != validity {
-			t.Errorf("%v are left of the lease, want %v", left, validity)
-		}
-	})
-}
-
 func wantTook(t *testing.T, began time.Time, want time.Duration) {
 	t.Helper()
 	if took := time.Since(began); took != want {
