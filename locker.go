@@ -111,8 +111,8 @@ type Locker interface {
 	// the locker was closed. If the caller gave up, the error matches ctx's error and its cause. Any other error
 	// is the service's, or [ErrTooManyTTLs]. The error is an [*Error].
 	//
-	// A first request without an answer ends the call after some seconds, also if ctx has no end: each backend has a
-	// time limit for that, and the error matches [ErrNoAnswer] or is the client's. Once the service has said that
+	// A first request without an answer ends the call after some seconds, also if ctx has no end: each service has a
+	// time limit for that (a file system has none), and the error matches [ErrNoAnswer] or is the client's. Once the service has said that
 	// the lock is held, the call may wait for as long as the service is silent, because it may still have its
 	// place in the queue. Only the end of ctx bounds that.
 	Acquire(ctx context.Context, name string, opts ...Option) (Lease, error)

@@ -40,6 +40,11 @@ func (w *waiter) begin(l *lease) (*attempt, error) {
 
 // beginNew makes the first request of another acquisition.
 func (w *waiter) beginNew() (*attempt, error) {
+	select {
+	case <-w.e.closing: // since so long, perhaps, that the driver is closed
+		return nil, locker.ErrClosed
+	default:
+	}
 	l, err := w.e.prepare(w.req)
 	if err != nil {
 		return nil, err

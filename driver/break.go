@@ -68,10 +68,8 @@ func (e *engine) Break(ctx context.Context, name string, token locker.Token, bre
 	if !ok {
 		return locker.Effect{}, e.fail("break", name, locker.ErrNoBreaker)
 	}
-	var effect locker.Effect
-	err = e.callOnce(ctx, func(ctx context.Context) (err error) {
-		effect, err = b.Break(ctx, name, token, breach)
-		return err
+	effect, err := callOnce(ctx, e, func(ctx context.Context) (locker.Effect, error) {
+		return b.Break(ctx, name, token, breach)
 	})
 	switch {
 	case errors.Is(err, locker.ErrOption): // AtOnce would end other leases

@@ -27,10 +27,8 @@ func (e *engine) CurrentToken(ctx context.Context, name string, slot int) (locke
 	if !ok {
 		return 0, e.fail("read token", name, locker.ErrNoTokenReader)
 	}
-	var token locker.Token
-	err := e.callOnce(ctx, func(ctx context.Context) (err error) {
-		token, err = r.CurrentToken(ctx, name, slot)
-		return err
+	token, err := callOnce(ctx, e, func(ctx context.Context) (locker.Token, error) {
+		return r.CurrentToken(ctx, name, slot)
 	})
 	if err != nil {
 		return 0, e.fail("read token", name, err)

@@ -51,10 +51,8 @@ func (e *engine) Inspect(ctx context.Context, name string, look locker.Look) (lo
 		return locker.Status{}, e.fail("inspect", name, err)
 	}
 	look.Waiters = min(look.Waiters, maxWaiters)
-	var status locker.Status
-	err = e.callOnce(ctx, func(ctx context.Context) (err error) {
-		status, err = i.Inspect(ctx, name, look)
-		return err
+	status, err := callOnce(ctx, e, func(ctx context.Context) (locker.Status, error) {
+		return i.Inspect(ctx, name, look)
 	})
 	if err != nil {
 		return locker.Status{}, e.fail("inspect", name, err)
@@ -71,23 +69,28 @@ func (e *engine) List(ctx context.Context, prefix string, waiters int) iter.Seq2
 			return
 		}
 		next := i.List(prefix, min(waiters, maxWaiters))
-		for more := true; more; {
-			var page []locker.Status
-			err := e.callOnce(ctx, func(ctx context.Context) (err error) {
-				page, more, err = next(ctx)
-				return err
+		for p := (page{more: true}); p.more; {
+			p, err = callOnce(ctx, e, func(ctx context.Context) (p page, err error) {
+				p.locks, p.more, err = next(ctx)
+				return p, err
 			})
 			if err != nil {
 				yield(locker.Status{}, e.fail("list", prefix, err))
 				return
 			}
-			for _, status := range page {
+			for _, status := range p.locks {
 				if !yield(status, nil) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// page is what one call of Pages has returned.
+type page struct {
+	locks []locker.Status
+	more  bool
 }
 
 // inspector returns the driver as an Inspector, unless an argument is invalid.

@@ -113,6 +113,8 @@ func (l *lease) Renew(ctx context.Context) error {
 	case err = <-result:
 	case <-ctx.Done():
 		err = fmt.Errorf("%w: %w", locker.ErrNoAnswer, ContextError(ctx))
+	case <-time.After(renewLimit(l.req.TTL) + ownWords): // the driver ignores its context
+		err = locker.ErrNoAnswer
 	case <-l.done:
 	}
 	if endErr := l.Err(); endErr != nil {

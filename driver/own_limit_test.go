@@ -59,7 +59,7 @@ func own(answer func(ctx context.Context) error) map[string]func(ctx context.Con
 	} {
 		calls[name] = func(ctx context.Context, t *testing.T) error {
 			l := driver.New(asked{answer: answer}, driver.Config{})
-			defer l.Close()
+			t.Cleanup(func() { l.Close() })
 			return call(ctx, l)
 		}
 	}
