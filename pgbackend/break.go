@@ -34,7 +34,8 @@ var _ driver.Breaker = (*pgDriver)(nil)
 // Break marks the row of the lease, or ends the session that the lease is attached to.
 func (d *pgDriver) Break(ctx context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
 	if d.guarantees.Break == locker.BreakNone {
-		return locker.Effect{}, fmt.Errorf("%w: this Locker may not write into the table %s, or was opened without labels", locker.ErrNoBreaker, d.schema.leases())
+		return locker.Effect{}, fmt.Errorf("%w: this Locker was opened without labels, or the table %s is missing, is an old one, or may not be written to; pgbackend.Migration has the SQL",
+			locker.ErrNoBreaker, d.schema.leases())
 	}
 	b := breaking{d: d, key: d.keyOf(string(d.schema), d.prefix, textOf(name, breach.Slot)), token: token, breach: breach}
 	for {
