@@ -28,30 +28,36 @@ func isKey(entry string, k key) string {
 	return fmt.Sprintf("%[1]s.classid = '%[2]d' AND %[1]s.objid = '%[3]d'", entry, uint32(k>>32), uint32(k)) //nolint:gosec // its two halves
 }
 
-// markLease writes a breach into the row of the lease that has a lock, unless there is one. It
-// answers the lease's TTL in milliseconds, and whether the row is of a waiter's connection: those
-// have the gate as well. No row of the answer: no session has the lock and such a row.
-func (s schema) markLease(k key, mark int64, token locker.Token, breach locker.Breach) string {
-	return fmt.Sprintf("%s UPDATE %s r SET breach = coalesce(r.breach, convert_from(decode('%x', 'hex'), 'UTF8')) FROM holders h"+
-		" WHERE r.key = %s AND r.token = %d AND r.presence = h.presence RETURNING (extract(epoch FROM r.ttl) * 1000)::bigint,"+
-		" EXISTS (SELECT FROM locks g WHERE g.pid = h.pid AND %s AND g.objsubid = 2)",
-		holders(k, mark), s.leases(), driver.FormatBreach(breach), k.lock(), int64(token), isKey("g", k))
+// hasGate is SQL: whether a row of holders has the gate as well, as a waiter's connection has.
+func hasGate(holder string, k key) string {
+	return fmt.Sprintf("EXISTS (SELECT FROM locks g WHERE g.pid = %s.pid AND %s AND g.objsubid = 2)", holder, isKey("g", k))
 }
 
-// endSession ends the session that has a lock by this lease. It answers the session's presence, and
-// how many other leases it has: with others it is ended only if that is wanted. While a lease moves
-// there are two such sessions, which are ended both or not at all. The first statement locks the
-// row, so that the session can't take the lock again meanwhile.
+// markLease writes a breach into the row of the lease that has a lock, unless there is one. It
+// answers the lease's TTL in milliseconds, whether the row is of a waiter's connection, and the
+// session's process. No row of the answer: no session has the lock and such a row.
+func (s schema) markLease(k key, mark int64, token locker.Token, breach locker.Breach) string {
+	return fmt.Sprintf("%s UPDATE %s r SET breach = coalesce(r.breach, convert_from(decode('%x', 'hex'), 'UTF8')) FROM holders h"+
+		" WHERE r.key = %s AND r.token = %d AND r.presence = h.presence RETURNING (extract(epoch FROM r.ttl) * 1000)::bigint, %s, h.pid",
+		holders(k, mark), s.leases(), driver.FormatBreach(breach), k.lock(), int64(token), hasGate("h", k))
+}
+
+// endSession ends the session that has a lock by this lease. It answers the session's presence, how
+// many other leases it has, its process, and whether it is a waiter's: with other leases it is ended
+// only if that is wanted. While a lease moves there are two such sessions, which are ended both or not
+// at all. The first statement locks the row, so that the session can't take the lock again meanwhile.
+// That doesn't stop a move: pg_locks is copied before a session is ended, and the lease may leave the
+// session in between.
 func (s schema) endSession(k key, mark int64, token locker.Token, withOthers bool) string {
 	return fmt.Sprintf("SELECT 1 FROM %[1]s WHERE key = %[2]s AND token = %[3]d FOR UPDATE;"+
 		" %[4]s, victims AS (SELECT h.pid, h.presence, (SELECT count(DISTINCT (l.classid, l.objid)) - 1 FROM locks l WHERE l.pid = h.pid AND l.objsubid = 1) AS others"+
 		" FROM holders h WHERE EXISTS (SELECT FROM holders one JOIN %[1]s r ON r.presence = one.presence WHERE r.key = %[2]s AND r.token = %[3]d))"+
-		" SELECT presence, others, CASE WHEN (SELECT sum(others) FROM victims) = 0 OR %[5]t THEN pg_terminate_backend(pid) END FROM victims",
-		s.leases(), k.lock(), int64(token), holders(k, mark), withOthers)
+		" SELECT presence, others, pid, %[6]s, CASE WHEN (SELECT sum(others) FROM victims) = 0 OR %[5]t THEN pg_terminate_backend(pid) END FROM victims",
+		s.leases(), k.lock(), int64(token), holders(k, mark), withOthers, hasGate("victims", k))
 }
 
 // columnsOfVictim is how many columns the answer of endSession has.
-const columnsOfVictim = 3
+const columnsOfVictim = 5
 
 // countSessions counts the sessions with these presences.
 func countSessions(presences []uint32) string {

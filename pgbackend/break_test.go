@@ -18,16 +18,11 @@ import (
 func TestBreakOfALeaseThatEndsUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, l := labelled(t)
-		k := pgbackend.KeyOf("locker", "locker:", "a")
-		holder := func(pid int) [][]string {
-			presence := pgbackend.Key(int64(pgbackend.OwnSpace)<<32 | 1<<31 | int64(pid))
-			return [][]string{seen(entry(presence, 2, pid, true, ""), "", "0"), seen(entry(k, 1, pid, true, ""), "", "0")}
-		}
 		f.change(func(f *fake) {
-			f.table = append(holder(5), leaseRow(k, 1<<31+5, "81", "5000000", "30000", "a", "1795221171926 me"))
+			f.table = table(held{5, waited, "81"})
 			f.before = func(sql string) string {
 				if strings.HasPrefix(sql, "WITH locks AS ") && f.marked == nil {
-					f.marked, f.table = [][]string{{"30000", "t"}}, holder(6)
+					f.marked, f.table = [][]string{{"30000", "t", "5"}}, table(held{6, tried, ""})
 				} else if strings.HasPrefix(sql, "WITH locks AS ") {
 					f.marked = [][]string{}
 				}
@@ -47,7 +42,7 @@ func TestBreakThatWouldEndOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, l := labelled(t)
 		heldBy5(f)
-		f.change(func(f *fake) { f.marked = [][]string{{"2147483653", "2", ""}} })
+		f.change(func(f *fake) { f.marked = [][]string{{"2147483653", "2", "5", "f", ""}} })
 		effect, err := locker.Break(t.Context(), l, "a", 81, locker.Breach{Reason: "hangs", AtOnce: true})
 		if effect != (locker.Effect{Others: 2}) || !errors.Is(err, locker.ErrOption) {
 			t.Errorf("Break at once = %+v, %v, want ErrOption, and that 2 others would end", effect, err)
@@ -65,7 +60,7 @@ func TestTimeOfABreak(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, l := labelled(t)
 			heldBy5(f)
-			f.change(func(f *fake) { f.marked = [][]string{{text, "f"}} })
+			f.change(func(f *fake) { f.marked = [][]string{{text, "f", "5"}} })
 			effect, err := locker.Break(t.Context(), l, "a", 81, locker.Breach{Reason: "hangs"})
 			if effect != (locker.Effect{Within: want}) || err != nil {
 				t.Errorf("with a TTL of %q ms, Break = %+v, %v, want %v", text, effect, err, want)
@@ -83,7 +78,7 @@ func TestBreakOfALeaseThatIsOver(t *testing.T) {
 		f.change(func(f *fake) {
 			f.before = func(sql string) string {
 				if strings.HasPrefix(sql, "WITH locks AS ") {
-					f.marked, f.table = [][]string{{"30000", "t"}}, nil
+					f.marked, f.table = [][]string{{"30000", "t", "5"}}, nil
 				}
 				return ""
 			}
@@ -98,10 +93,5 @@ func TestBreakOfALeaseThatIsOver(t *testing.T) {
 
 // heldBy5 has process 5 hold the lock a by a lease with the token 81.
 func heldBy5(f *fake) {
-	k := pgbackend.KeyOf("locker", "locker:", "a")
-	presence := pgbackend.Key(int64(pgbackend.OwnSpace)<<32 | 1<<31 | 5)
-	f.change(func(f *fake) {
-		f.table = [][]string{seen(entry(presence, 2, 5, true, ""), "", "0"), seen(entry(k, 1, 5, true, ""), "", "0"),
-			leaseRow(k, 1<<31+5, "81", "5000000", "30000", "a", "1795221171926 me")}
-	})
+	f.change(func(f *fake) { f.table = table(held{5, tried, "81"}) })
 }

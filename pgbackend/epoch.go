@@ -23,6 +23,12 @@ func (s serverID) hasLocksOf(other serverID) bool {
 	return s.system == other.system && s.database == other.database && s.started == other.started
 }
 
+// isStill reports whether both are the same server and database, maybe with a restart in between. A
+// server that takes over begins another timeline.
+func (s serverID) isStill(other serverID) bool {
+	return s.system == other.system && s.database == other.database && s.timeline == other.timeline
+}
+
 // begin takes the presence lock, and finds out where the sequence is and which epoch it is in.
 func (t *tokenSource) begin(ctx context.Context) error {
 	for {

@@ -89,6 +89,7 @@ type found struct {
 	entries  []entry
 	rows     map[rowID]leaseRow
 	presence map[int64]uint32 // of connections of Lockers, by their processes
+	server   serverID         // that has answered
 }
 
 // look reads the advisory locks of the database that meet the condition where, and the rows of the
@@ -122,7 +123,9 @@ func (d *pgDriver) look(ctx context.Context, where, whereRows string) (found, er
 		}
 		switch {
 		case err == nil:
-			return foundIn(r, uint32(c.tokens.serverID.sequence)), nil //nolint:gosec // an OID has 32 bits
+			f := foundIn(r, uint32(c.tokens.serverID.sequence)) //nolint:gosec // an OID has 32 bits
+			f.server = c.tokens.serverID
+			return f, nil
 		case !pgsession.Ended(err) || try == 2 || ctx.Err() != nil:
 			return found{}, explain(kit.Overdue(err), d.schema)
 		} // else the connection has ended, perhaps long ago, and another one is asked

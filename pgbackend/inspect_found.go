@@ -84,14 +84,6 @@ func (f found) party(k key, e entry) locker.Party {
 	return p
 }
 
-// isOfLocker reports whether a Locker's session has the lock with a key.
-func (f found) isOfLocker(k key) bool {
-	return slices.ContainsFunc(f.entries, func(e entry) bool {
-		_, isLocker := f.presence[e.pid]
-		return e.key == k && !e.second && e.granted && isLocker
-	})
-}
-
 // statusOf describes the lock with a key.
 func (f found) statusOf(k key, waiters int) locker.Status {
 	own := slices.DeleteFunc(slices.Clone(f.entries), func(e entry) bool { return e.key != k || e.isOwn() })

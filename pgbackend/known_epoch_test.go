@@ -106,3 +106,24 @@ func TestEpochWithoutARow(t *testing.T) {
 	f.change(func(f *fake) { f.noEpoch = true })
 	refused(t, f, nil, "has no row")
 }
+
+// A Locker that makes what is missing changes no table that is there: that would need its owner.
+func TestTablesThatAreThere(t *testing.T) {
+	f := newFake(t)
+	f.change(func(f *fake) { f.missing = []string{"", "t", "t", "t"} })
+	open(t, f)
+	for _, what := range []string{"ALTER TABLE", "CREATE INDEX"} {
+		if n := f.statements(what); n != 0 || !strings.Contains(pgbackend.Migration("locker"), what) {
+			t.Errorf("%d statements have %s, want none", n, what)
+		}
+	}
+}
+
+// A table of leases from before Break gets the column from the migration.
+func TestMigrationAddsTheColumnOfBreaches(t *testing.T) {
+	const add = `ALTER TABLE "locker".locker_lease ADD COLUMN IF NOT EXISTS breach text;`
+	sql := pgbackend.Migration("locker")
+	if at := strings.Index(sql, add); at < 0 || at > strings.Index(sql, "CREATE INDEX") {
+		t.Errorf("the migration doesn't add the column, or adds it after the index that needs it:\n%s", sql)
+	}
+}

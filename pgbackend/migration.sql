@@ -45,6 +45,9 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "locker".locker_lease (
 	UNIQUE (written, key, presence) -- and old rows go after a day
 ) USING heap;
 
+-- A table that is older than this column doesn't have it.
+ALTER TABLE "locker".locker_lease ADD COLUMN IF NOT EXISTS breach text;
+
 -- What Lockers look for with their renewals.
 CREATE INDEX IF NOT EXISTS locker_lease_broken ON "locker".locker_lease (presence) WHERE breach IS NOT NULL;
 

@@ -78,6 +78,7 @@ func (s schema) missing(ctx context.Context, session *pgsession.Session, known *
 		return "", fmt.Errorf("the schema %s is missing or incomplete: %w", s.quoted(), err)
 	}
 	if r.Bool(0, 3) { // an index needs the table's owner as well
+		sql = strings.Replace(sql, "ALTER TABLE "+s.leases()+" ADD COLUMN IF NOT EXISTS breach text;", "", 1)
 		sql = strings.Replace(sql, "CREATE INDEX IF NOT EXISTS locker_lease_broken ON "+s.leases()+" (presence) WHERE breach IS NOT NULL;", "", 1)
 	}
 	return sql, nil

@@ -4,6 +4,7 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"regexp"
 	"strings"
@@ -144,4 +145,27 @@ func TestPostgresProtocol(t *testing.T) {
 	later(t, token, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t)))
 	s.exec(t, "update locker.locker_epoch set protocol = 3")
 	itest.RefusedAtOpen(t, rawURL, "protocol 3")
+}
+
+// A table of leases from before Break has no place for a breach. A Locker works without it, and takes no
+// lock away. The migration adds the column.
+func TestPostgresTableFromBeforeBreak(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	t.Cleanup(func() { s.exec(t, "drop schema if exists locker cascade") })
+	step.CloseAtEnd(t, s.open(t)) // which makes the table
+	s.exec(t, "alter table locker.locker_lease drop column breach")
+	before := step.CloseAtEnd(t, s.open(t))
+	if _, err := locker.Break(t.Context(), before, step.LockName(t), 1, locker.Breach{}); !errors.Is(err, locker.ErrNoBreaker) || !strings.Contains(err.Error(), "Migration") {
+		t.Errorf("Break = %v, want ErrNoBreaker that names the migration", err)
+	}
+	s.exec(t, pgbackend.Migration("locker"), pgbackend.Migration("locker"))
+	l, name := step.CloseAtEnd(t, itest.OpenURL(t, s.with("ttl", labelTTL.String()))), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	described(t, l, lease, locker.DefaultHolder())
+	if _, err := locker.Break(t.Context(), l, name, lease.Token(), locker.Breach{Reason: "hangs"}); err != nil {
+		t.Errorf("Break after the migration = %v, want nil", err)
+	}
+	step.LostWithin(t, itest.ShortWait, lease)
 }
