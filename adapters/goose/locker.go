@@ -37,14 +37,14 @@ type Locker struct {
 	locker locker.Locker
 	name   string
 	opts   []locker.Option
-	slot   chan struct{} // full from Lock until Unlock, so that Unlock can't release another caller's lease
-	lease  locker.Lease  // for the caller that has filled the slot
+	slot   chan struct{}     // full from the beginning of Lock until the end of Unlock: for one caller at a time
+	held   chan locker.Lease // the lease of the caller that has filled the slot, while Unlock may release it
 }
 
 // New returns a Locker that takes the lock called name. The options are the same as for
 // [locker.Locker.Acquire]. It may be used by several providers. The caller closes l.
 func New(l locker.Locker, name string, opts ...locker.Option) *Locker {
-	return &Locker{locker: l, name: name, opts: opts, slot: make(chan struct{}, 1)}
+	return &Locker{locker: l, name: name, opts: opts, slot: make(chan struct{}, 1), held: make(chan locker.Lease, 1)}
 }
 
 // Lock waits for the lock until ctx ends. The database isn't used, and may be nil. The errors are the same as for
@@ -60,7 +60,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 		<-l.slot
 		return err
 	}
-	l.lease = lease
+	l.held <- lease
 	return nil
 }
 
@@ -69,9 +69,11 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 // the removal of the lock isn't confirmed; it goes on, and the migrations are valid. ctx may be over.
 func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	select {
-	case <-l.slot:
+	case lease := <-l.held:
+		err := lease.Release(ctx)
+		<-l.slot
+		return err
 	default:
 		return ErrNotLocked
 	}
-	return l.lease.Release(ctx)
 }

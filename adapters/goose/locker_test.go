@@ -3,6 +3,7 @@ package gooselocker_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +77,87 @@ func TestUnlockTellsOfTheLoss(t *testing.T) {
 		}
 		if err := l.Unlock(t.Context(), nil); err != nil {
 			t.Errorf("the next Unlock = %v", err)
+		}
+	})
+}
+
+// stub is a Locker that grants each Acquire at once and orders no goroutines, so the race detector sees all that a
+// caller has no right to.
+type stub struct {
+	locker.Locker
+	leases chan *stubLease // all that it will grant
+}
+
+type stubLease struct {
+	locker.Lease
+	releases atomic.Int32
+}
+
+func (s stub) Acquire(context.Context, string, ...locker.Option) (locker.Lease, error) {
+	return <-s.leases, nil
+}
+
+func (l *stubLease) Release(context.Context) error {
+	l.releases.Add(1)
+	return nil
+}
+
+// Unlock releases the lease of its own Lock, also if another caller in the same program waits for its turn.
+func TestUnlockReleasesItsOwnLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := new(stubLease), new(stubLease)
+		s := stub{leases: make(chan *stubLease, 2)}
+		s.leases <- first
+		s.leases <- second
+		l := gooselocker.New(s, lockName)
+		if err := l.Lock(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan error, 1)
+		go func() { next <- l.Lock(t.Context(), nil) }()
+		synctest.Wait() // it waits for the first caller
+		if err := l.Unlock(t.Context(), nil); err != nil {
+			t.Errorf("Unlock = %v", err)
+		}
+		if err := <-next; err != nil {
+			t.Errorf("the next Lock = %v", err)
+		}
+		if a, b := first.releases.Load(), second.releases.Load(); a != 1 || b != 0 {
+			t.Errorf("after the first Unlock its lease was released %d times, and the other one %d times, want 1 and 0", a, b)
+		}
+		if err := l.Unlock(t.Context(), nil); err != nil {
+			t.Errorf("the next Unlock = %v", err)
+		}
+		if b := second.releases.Load(); b != 1 {
+			t.Errorf("after the next Unlock its lease was released %d times, want once", b)
+		}
+	})
+}
+
+// An Unlock without a Lock does nothing to a Lock that still waits for the service.
+func TestUnlockDuringALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := membackend.NewServer()
+		other, l := gooselocker.New(newLocker(t, server), lockName), gooselocker.New(newLocker(t, server), lockName)
+		if err := other.Lock(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		locked := make(chan error, 1)
+		go func() { locked <- l.Lock(ctx, nil) }()
+		synctest.Wait() // it waits for the other process
+		if err := l.Unlock(t.Context(), nil); !errors.Is(err, gooselocker.ErrNotLocked) {
+			t.Errorf("Unlock without a lock = %v, want %v", err, gooselocker.ErrNotLocked)
+		}
+		cancel()
+		if err := <-locked; !errors.Is(err, context.Canceled) {
+			t.Errorf("Lock = %v, want %v", err, context.Canceled)
+		}
+		if err := other.Unlock(t.Context(), nil); err != nil {
+			t.Errorf("Unlock of the other one = %v", err)
+		}
+		if err := errors.Join(l.Lock(t.Context(), nil), l.Unlock(t.Context(), nil)); err != nil {
+			t.Errorf("Lock and Unlock after that = %v", err)
 		}
 	})
 }
