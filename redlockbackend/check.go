@@ -81,8 +81,7 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 // isUnreachable reports whether err is the error of a server that doesn't answer, or is about to start.
 func isUnreachable(err error) bool {
 	var reply redis.Error
-	return !errors.Is(err, locker.ErrOption) && !errors.Is(err, errors.ErrUnsupported) &&
-		(!errors.As(err, &reply) || redisconn.Says(err, "LOADING", "BUSY", "max number of clients"))
+	return !isLasting(err) && (!errors.As(err, &reply) || redisconn.Says(err, "LOADING", "BUSY", "max number of clients"))
 }
 
 // check checks one server, and returns which process it is.

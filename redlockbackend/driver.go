@@ -126,10 +126,35 @@ func (d *redlock) explain(all answers) error {
 			why[i] = errReleased
 		}
 	}
+	d.excuse(why)
 	if all.clocksTooFarApart() {
 		return d.failure("no majority can agree to a token: the clocks of some servers are, or were, more than a minute apart", why)
 	}
 	return d.failure(fmt.Sprintf("no majority takes part: %d of %d servers don't%s", len(why), len(d.nodes), wait), why)
+}
+
+// excuse leaves only their texts of errors that no wait can change, unless a majority has such errors. Otherwise
+// the call may succeed when other servers take part again, and what it returns must not match such an error.
+func (d *redlock) excuse(why map[int]error) {
+	n := 0
+	for _, err := range why {
+		if isLasting(err) {
+			n++
+		}
+	}
+	if n >= majority(len(d.nodes)) {
+		return
+	}
+	for i, err := range why {
+		if isLasting(err) {
+			why[i] = errors.New(err.Error())
+		}
+	}
+}
+
+// isLasting reports whether err says that the same call would fail again.
+func isLasting(err error) bool {
+	return errors.Is(err, locker.ErrOption) || errors.Is(err, errors.ErrUnsupported)
 }
 
 // failure is an error with the errors of some servers, in one line. errors.Is holds for each of

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn/redistest"
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
@@ -196,6 +197,45 @@ func TestFailedIsNotHeld(t *testing.T) {
 		t.Errorf("Acquire = %v, want a grant", err)
 	}
 	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+// A server with another longest TTL makes the call a mistake of the program only if a majority has one. Otherwise the
+// lock can be acquired again when another server is back, so the error is the service's, and names the reason.
+func TestWrongLongestTTLOfAMinority(t *testing.T) {
+	differs := redistest.Bulk("differs 20000")
+	for _, test := range []struct {
+		name, outcome string
+		answers       []string
+	}{
+		{"one differs and one is away", locker.OutcomeError, []string{differs, hangUp, raised}},
+		{"one differs and one is silent", locker.OutcomeError, []string{differs, raised, silent}},
+		{"one differs and two are away", locker.OutcomeError, []string{hangUp, differs, hangUp}},
+		{"two differ", locker.OutcomeInvalid, []string{differs, raised, differs}},
+		{"two of five differ", locker.OutcomeError, []string{differs, hangUp, differs, raised, raised}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t, len(test.answers), 50*time.Millisecond)
+			c.answer("acquire", test.answers...)
+			for _, noWait := range []bool{true, false} {
+				_, err := c.lock(t, noWait).Acquire(t.Context())
+				if err == nil || locker.OutcomeOf(err) != test.outcome || errors.Is(err, locker.ErrOption) != (test.outcome == locker.OutcomeInvalid) {
+					t.Fatalf("Acquire = %v, whose outcome is %s, want %s", err, locker.OutcomeOf(err), test.outcome)
+				}
+			}
+		})
+	}
+}
+
+// The reason is in the text in any case.
+func TestWrongLongestTTLIsNamed(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	c.answer("acquire", redistest.Bulk("differs 20000"), hangUp, silent)
+	_, err := c.lock(t, true).Acquire(t.Context())
+	for _, want := range []string{c.servers[0].addr + ": invalid option: invalid longest TTL: want 20s", c.servers[1].addr} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Acquire = %v, want %q in it", err, want)
+		}
+	}
 }
 
 // A server that doesn't know a script gets its whole text.
