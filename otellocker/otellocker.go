@@ -13,7 +13,7 @@
 // span of the lease that it waited for, where that is of the same Locker. [WithHolderLinks] does so
 // between processes.
 //
-// [Claim] counts claims at a fenced storage.
+// [CountClaim] counts claims at a fenced storage.
 package otellocker
 
 import (
