@@ -42,8 +42,8 @@ func (v victim) audit(l locker.Locker, b locker.Breach, effect locker.Effect, fa
 		line.Error = printable(failed.Error())
 		return line
 	}
-	ms := effect.Within.Milliseconds()
-	if effect.Within < 0 { // which is less than a millisecond
+	ms := milliseconds(effect.Within)
+	if effect.Within < 0 {
 		ms = -1
 	}
 	line.WithinMS = &ms

@@ -87,7 +87,7 @@ func taken(effect locker.Effect, atOnce bool) string {
 	case atOnce:
 		return "taken away: the lock has passed on"
 	case effect.Within > 0:
-		return "marked: the lock is free for others in " + short(effect.Within) + " at the latest"
+		return "marked: the lock is free for others in " + short(max(effect.Within, time.Millisecond)) + " at the latest"
 	case effect.Within == 0:
 		return "marked: the lock is free already"
 	}

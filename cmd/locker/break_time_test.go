@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,6 +65,26 @@ func TestBreakWaitsForALockThatIsFree(t *testing.T) {
 	})
 }
 
+// Times for programs are rounded up, because 0 says something else.
+func TestTimesBelowAMillisecond(t *testing.T) {
+	l := membackend.New()
+	defer l.Close()
+	for d, want := range map[time.Duration]int64{
+		-1: -1, 0: 0, 1: 1, time.Microsecond: 1, time.Millisecond: 1, time.Millisecond + 1: 2, math.MaxInt64: math.MaxInt64/int64(time.Millisecond) + 1,
+	} {
+		line := victim{}.audit(l, locker.Breach{}, locker.Effect{Within: d}, nil)
+		if line.WithinMS == nil || *line.WithinMS != want {
+			t.Errorf("the audit of a lock that is free within %v is %+v, want within_ms %d", d, line, want)
+		}
+		if d < 0 {
+			continue // nothing ends before now
+		}
+		if row := partyOf("etcd", locker.Party{ExpiresIn: d}); row.ExpiresMS != want {
+			t.Errorf("expires_ms of %v = %d, want %d", d, row.ExpiresMS, want)
+		}
+	}
+}
+
 func TestBreakThatWouldEndOthers(t *testing.T) {
 	cutOff(t, func(t *testing.T, operator locker.Locker, lease locker.Lease) {
 		b := breakOf(t, breakOptions{reason: "cut off", yes: true, now: true, token: lease.Token().String()}, "deploy", "")
@@ -78,6 +99,7 @@ func TestBreakThatWouldEndOthers(t *testing.T) {
 func TestWordsAboutWhatWasTaken(t *testing.T) {
 	for within, want := range map[time.Duration]string{
 		0: "the lock is free already", -1: "free for others when its holder has released it", time.Minute: "free for others in 1m0s at the latest",
+		time.Microsecond: "free for others in 1ms at the latest",
 	} {
 		if got := taken(locker.Effect{Within: within}, false); !strings.Contains(got, want) {
 			t.Errorf("within %v: %q, want %q", within, got, want)

@@ -57,7 +57,7 @@ func rowOf(backend string, s locker.Status, now time.Time) statusRow {
 }
 
 func partyOf(backend string, p locker.Party) partyRow {
-	r := partyRow{Owner: p.Owner, Label: p.Holder, Trace: p.Trace, ExpiresMS: p.ExpiresIn.Milliseconds(), Session: p.Session}
+	r := partyRow{Owner: p.Owner, Label: p.Holder, Trace: p.Trace, ExpiresMS: milliseconds(p.ExpiresIn), Session: p.Session}
 	if p.Token > 0 {
 		r.Token = p.Token.String()
 	}
@@ -102,6 +102,16 @@ func (r statusRow) heldText() string {
 		return "≤ " + short(d)
 	}
 	return short(d)
+}
+
+// milliseconds rounds up: both times that are written so say when something happens at the latest, and 0 has a
+// meaning of its own.
+func milliseconds(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if d > time.Duration(ms)*time.Millisecond {
+		ms++
+	}
+	return ms
 }
 
 // short is a time without digits that nobody needs.
