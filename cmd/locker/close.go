@@ -51,7 +51,7 @@ func (e *ending) call(f func() error) error {
 			e.heed(sig)
 		case <-e.enough:
 			e.left = true
-			if !e.quiet {
+			if !e.quiet || e.mayBeHeld() {
 				flush(sayAside(e.stderr, e.lastLine()))
 			}
 			return errLeft
@@ -86,11 +86,14 @@ func (e *ending) lastLine() string {
 	return fmt.Sprintf("no longer waiting for the service: %v", e.signal)
 }
 
+// mayBeHeld reports whether others may find the lock held until its TTL is over, though nobody asked for that.
+func (e *ending) mayBeHeld() bool { return e.unconfirmed && !keeps(e.l) }
+
 // release gives the lock back.
 func (e *ending) release(lease locker.Lease) error {
 	e.unconfirmed = true
 	err := e.call(func() error { return lease.Release(context.Background()) })
-	e.unconfirmed = err != nil
+	e.unconfirmed = err != nil || keeps(e.l)
 	return err
 }
 

@@ -42,33 +42,79 @@ func (h hangs) Close() error {
 }
 
 // A signal ends the wait for a service that doesn't answer, and not when it has just begun. The wait is that for
-// Release and Close together.
+// Release and Close together. The line about a lock that may still be held is printed with --quiet, too.
 func TestSignalEndsALongEnd(t *testing.T) {
 	for _, at := range []time.Duration{0, impatience / 2, 5 * impatience} {
 		for _, h := range []hangs{{releases: true}, {closes: true}, {releases: true, closes: true}} {
+			for _, quiet := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) { testLongEnd(t, h, at, quiet) })
+			}
+		}
+	}
+}
+
+func testLongEnd(t *testing.T, h hangs, at time.Duration, quiet bool) {
+	var stderr strings.Builder
+	a := &acquirer{name: "x", stderr: &stderr, signals: make(chan os.Signal, 16), tty: terminal{fd: -1}, quiet: quiet}
+	h.Locker, h.gate = membackend.New(), make(chan struct{})
+	defer close(h.gate)
+	time.AfterFunc(at, func() {
+		a.signals <- syscall.SIGWINCH
+		a.signals <- syscall.SIGTERM
+	})
+	began := time.Now()
+	cmd := &exitError{code: 7}
+	if err := (&runner{acquirer: a}).giveBack(h, h, false, cmd); err != cmd { //nolint:errorlint // the same one
+		t.Errorf("the result is %v, want that of CMD", err)
+	}
+	if took := time.Since(began); took != max(at, impatience) {
+		t.Errorf("%+v: a signal after %v ends the wait after %v, want %v", h, at, took, max(at, impatience))
+	}
+	says, lines := "the service has not confirmed that x is free; it is left to its TTL: terminated", 1
+	if !h.releases {
+		says = "no longer waiting for the service: terminated"
+		if quiet {
+			lines = 0
+		}
+	}
+	if got := stderr.String(); strings.Count(got, says) != lines || strings.Count(got, "\n") != lines {
+		t.Errorf("%+v, quiet: %v: stderr is %q, want %d of %s", h, quiet, got, lines, says)
+	}
+}
+
+// A lock whose minimum hold is over, and whose removal is not confirmed, is not kept any more.
+func TestSignalEndsALongEndAfterTheMinimumHold(t *testing.T) {
+	const minHold = 10 * time.Second
+	for _, quiet := range []bool{false, true} {
+		for at, says := range map[time.Duration]string{
+			minHold / 2:     "no longer keeping x: terminated",
+			minHold * 3 / 2: "the service has not confirmed that x is free; it is left to its TTL: terminated",
+		} {
 			synctest.Test(t, func(t *testing.T) {
+				link := membackend.NewLink()
+				l := membackend.New(membackend.WithLink(link))
+				defer func() { // what the program leaves to its end
+					link.Heal()
+					_ = l.Close()
+					time.Sleep(time.Minute)
+				}()
+				lease, err := l.Acquire(t.Context(), "x", locker.WithMinHold(minHold))
+				if err != nil {
+					t.Fatal(err)
+				}
+				link.Cut()
 				var stderr strings.Builder
-				a := &acquirer{name: "x", stderr: &stderr, signals: make(chan os.Signal, 16), tty: terminal{fd: -1}}
-				h.Locker, h.gate = membackend.New(), make(chan struct{})
-				defer close(h.gate)
-				time.AfterFunc(at, func() {
-					a.signals <- syscall.SIGWINCH
-					a.signals <- syscall.SIGTERM
-				})
-				began := time.Now()
-				cmd := &exitError{code: 7}
-				if err := (&runner{acquirer: a}).giveBack(h, h, false, cmd); err != cmd { //nolint:errorlint // the same one
-					t.Errorf("the result is %v, want that of CMD", err)
+				a := &acquirer{name: "x", stderr: &stderr, signals: make(chan os.Signal, 16), tty: terminal{fd: -1}, quiet: quiet}
+				time.AfterFunc(at, func() { a.signals <- syscall.SIGTERM })
+				if err := (&runner{acquirer: a}).giveBack(l, lease, false, nil); err != nil {
+					t.Errorf("giveBack = %v", err)
 				}
-				if took := time.Since(began); took != max(at, impatience) {
-					t.Errorf("%+v: a signal after %v ends the wait after %v, want %v", h, at, took, max(at, impatience))
+				want := says
+				if quiet && at < minHold {
+					want = ""
 				}
-				says := "the service has not confirmed that x is free; it is left to its TTL: terminated"
-				if !h.releases {
-					says = "no longer waiting for the service: terminated"
-				}
-				if strings.Count(stderr.String(), says) != 1 {
-					t.Errorf("%+v: stderr is %q, want %s", h, stderr.String(), says)
+				if got := stderr.String(); got != "" && want == "" || !strings.Contains(got, want) {
+					t.Errorf("a signal after %v, quiet: %v: stderr is %q, want %q", at, quiet, got, want)
 				}
 			})
 		}
