@@ -62,7 +62,7 @@
 // From 2 s to 300 s, rounded up to seconds. etcd raises what is shorter than 1.5 of its election
 // timeouts (1 s by default); the lease shows what is in force. Five election timeouts or more let a
 // holder keep its locks while the cluster elects a leader. A Locker has a session for each TTL, for
-// up to eight TTLs at the same time; more are refused.
+// up to eight TTLs at the same time; more are refused with [locker.ErrTooManyTTLs].
 //
 // # Clients
 //
