@@ -2,6 +2,7 @@ package fenceredis_test
 
 import (
 	"context"
+	"errors"
 
 	"github.com/redis/go-redis/v9"
 
@@ -19,8 +20,11 @@ func ExampleMark() {
 				return err // matches fence.ErrStale: a newer holder was here
 			}
 			status, err := mark.Do(ctx, lease.Token(), "HGET", "{invoice:42}", "status")
-			if err != nil || status == "paid" {
+			if err != nil && !errors.Is(err, redis.Nil) { // redis.Nil: a new invoice has no status
 				return err
+			}
+			if status == "paid" {
+				return nil
 			}
 			_, err = mark.Do(ctx, lease.Token(), "HSET", "{invoice:42}", "status", "paid")
 			return err
