@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/leader"
+	"github.com/fencedlock/locker/membackend"
 )
 
 func once(l locker.Locker, name string, opts ...locker.Option) cron.JobWrapper {
@@ -35,10 +37,23 @@ func once(l locker.Locker, name string, opts ...locker.Option) cron.JobWrapper {
 	}
 }
 
+func doTask(ctx context.Context, l locker.Locker, name string, work func(context.Context) error) error {
+	done := false
+	err := locker.Do(ctx, l, name, func(ctx context.Context, _ locker.Lease) error {
+		err := work(ctx)
+		done = err == nil
+		return err
+	})
+	if done && errors.Is(err, locker.ErrUnconfirmed) {
+		return nil // the lease was held until the work was done
+	}
+	return err
+}
+
 func lockTask(l locker.Locker, name func(*asynq.Task) string) asynq.MiddlewareFunc {
 	return func(next asynq.Handler) asynq.Handler {
 		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			return locker.Do(ctx, l, name(task), func(ctx context.Context, _ locker.Lease) error {
+			return doTask(ctx, l, name(task), func(ctx context.Context) error {
 				return next.ProcessTask(ctx, task)
 			})
 		})
@@ -49,7 +64,7 @@ func lockMessage(l locker.Locker, name func(*message.Message) string) message.Ha
 	return func(next message.HandlerFunc) message.HandlerFunc {
 		return func(msg *message.Message) (out []*message.Message, err error) {
 			defer msg.SetContext(msg.Context())
-			err = locker.Do(msg.Context(), l, name(msg), func(ctx context.Context, _ locker.Lease) error {
+			err = doTask(msg.Context(), l, name(msg), func(ctx context.Context) error {
 				msg.SetContext(ctx)
 				out, err = next(msg)
 				return err
@@ -67,9 +82,7 @@ type lockJob struct {
 func (lockJob) IsMiddleware() bool { return true }
 
 func (m lockJob) Work(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
-	return locker.Do(ctx, m.l, m.name(job), func(ctx context.Context, _ locker.Lease) error {
-		return work(ctx)
-	})
+	return doTask(ctx, m.l, m.name(job), work)
 }
 
 // startManager has mgr as controller-runtime's manager.Manager, whose option LeaderElection is false.
@@ -111,32 +124,36 @@ func TestRecipeRobfigCron(t *testing.T) {
 	})
 }
 
+const customer = "customers/42" // the lock of all tasks
+
+// queues has the middleware of each queue around a handler that calls work.
+var queues = map[string]func(l locker.Locker, work func(context.Context) error) error{
+	"asynq": func(l locker.Locker, work func(context.Context) error) error {
+		next := asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { return work(ctx) })
+		return lockTask(l, func(*asynq.Task) string { return customer })(next).ProcessTask(context.Background(), asynq.NewTask("t", nil))
+	},
+	"watermill": func(l locker.Locker, work func(context.Context) error) error {
+		msg := message.NewMessage("id", nil)
+		next := func(msg *message.Message) ([]*message.Message, error) {
+			return message.Messages{msg}, work(msg.Context())
+		}
+		out, err := lockMessage(l, func(*message.Message) string { return customer })(next)(msg)
+		if len(out) != 1 || msg.Context().Err() != nil {
+			return errors.New("the result or the message's context is lost")
+		}
+		return err
+	},
+	"river": func(l locker.Locker, work func(context.Context) error) error {
+		m := lockJob{l, func(*rivertype.JobRow) string { return customer }}
+		return m.Work(context.Background(), &rivertype.JobRow{}, work)
+	},
+}
+
 // Handlers of a queue, in several processes, work on one thing at a time, each with a lease in its
 // context.
 func TestRecipeQueues(t *testing.T) {
-	const name, handlers = "customers/42", 5
-	for what, handler := range map[string]func(locker.Locker, func(context.Context)) error{
-		"asynq": func(l locker.Locker, work func(context.Context)) error {
-			next := asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { work(ctx); return nil })
-			return lockTask(l, func(*asynq.Task) string { return name })(next).ProcessTask(context.Background(), asynq.NewTask("t", nil))
-		},
-		"watermill": func(l locker.Locker, work func(context.Context)) error {
-			msg := message.NewMessage("id", nil)
-			next := func(msg *message.Message) ([]*message.Message, error) {
-				work(msg.Context())
-				return message.Messages{msg}, nil
-			}
-			out, err := lockMessage(l, func(*message.Message) string { return name })(next)(msg)
-			if len(out) != 1 || msg.Context().Err() != nil {
-				return errors.New("the result or the message's context is lost")
-			}
-			return err
-		},
-		"river": func(l locker.Locker, work func(context.Context)) error {
-			m := lockJob{l, func(*rivertype.JobRow) string { return name }}
-			return m.Work(context.Background(), &rivertype.JobRow{}, func(ctx context.Context) error { work(ctx); return nil })
-		},
-	} {
+	const handlers = 5
+	for what, handler := range queues {
 		t.Run(what, func(t *testing.T) {
 			onEach(t, func(t *testing.T, s service) {
 				runs := new(jobRuns)
@@ -144,11 +161,12 @@ func TestRecipeQueues(t *testing.T) {
 				for range handlers {
 					l := s.open(t)
 					all.Go(func() {
-						err := handler(l, func(ctx context.Context) {
+						err := handler(l, func(ctx context.Context) error {
 							if lease, ok := locker.LeaseFrom(ctx); !ok || lease.Err() != nil {
 								t.Error("the handler has no lease")
 							}
 							runs.run(10 * time.Millisecond)
+							return nil
 						})
 						if err != nil {
 							t.Error(err)
@@ -161,6 +179,45 @@ func TestRecipeQueues(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A task that is done isn't an error for its queue if only the removal of the lock isn't confirmed. All other errors
+// are.
+func TestRecipeQueuesWithoutConfirmation(t *testing.T) {
+	failed := errors.New("failed")
+	for what, handler := range queues {
+		for name, test := range map[string]struct {
+			lost       bool
+			work, want error
+		}{
+			"done":                   {},
+			"failed":                 {work: failed, want: failed},
+			"failed in another lock": {work: locker.ErrUnconfirmed, want: locker.ErrUnconfirmed},
+			"lost":                   {lost: true, want: locker.ErrLost},
+		} {
+			t.Run(what+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server, link := membackend.NewServer(), membackend.NewLink()
+					l := membackend.New(membackend.WithServer(server), membackend.WithLink(link))
+					err := handler(l, func(ctx context.Context) error {
+						if test.lost {
+							server.Expire(customer)
+							<-ctx.Done()
+						}
+						link.Cut()
+						return test.work
+					})
+					if !errors.Is(err, test.want) {
+						t.Errorf("the handler returns %v, want %v", err, test.want)
+					}
+					link.Heal()
+					if err := l.Close(); err != nil {
+						t.Errorf("Close = %v", err)
+					}
+				})
+			})
+		}
 	}
 }
 
