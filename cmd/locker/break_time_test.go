@@ -72,7 +72,7 @@ func TestTimesBelowAMillisecond(t *testing.T) {
 	for d, want := range map[time.Duration]int64{
 		-1: -1, 0: 0, 1: 1, time.Microsecond: 1, time.Millisecond: 1, time.Millisecond + 1: 2, math.MaxInt64: math.MaxInt64/int64(time.Millisecond) + 1,
 	} {
-		line := victim{}.audit(l, locker.Breach{}, locker.Effect{Within: d}, nil)
+		line := victim{row: statusRow{Holder: &partyRow{}}}.audit(l, locker.Breach{}, locker.Effect{Within: d}, nil)
 		if line.WithinMS == nil || *line.WithinMS != want {
 			t.Errorf("the audit of a lock that is free within %v is %+v, want within_ms %d", d, line, want)
 		}
