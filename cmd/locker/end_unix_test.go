@@ -87,8 +87,8 @@ func TestSignalEndsALongEndAfterTheMinimumHold(t *testing.T) {
 	const minHold = 10 * time.Second
 	for _, quiet := range []bool{false, true} {
 		for at, says := range map[time.Duration]string{
-			minHold / 2:     "no longer keeping x: terminated",
-			minHold * 3 / 2: "the service has not confirmed that x is free; it is left to its TTL: terminated",
+			minHold / 2:          "no longer keeping x: terminated",
+			minHold + impatience: "the service has not confirmed that x is free; it is left to its TTL: terminated",
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				link := membackend.NewLink()
