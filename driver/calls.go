@@ -3,11 +3,9 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/internal/callerctx"
 )
 
 // A client may ignore its context. So no caller and no other lease ever waits for a driver: its
@@ -140,61 +138,3 @@ func (e *engine) callRenew(ctx context.Context, ttl time.Duration, leases []*lea
 		}
 	}
 }
-
-// callOnce makes one call of the driver that belongs to no acquisition, bounded by the caller's
-// context and by callLimit. If callLimit ended it, the error matches locker.ErrNoAnswer, and no error
-// of a context.
-func callOnce[T any](ctx context.Context, e *engine, call func(ctx context.Context) (T, error)) (T, error) {
-	var nothing T
-	if err := ContextError(ctx); err != nil {
-		return nothing, err
-	}
-	if !e.enter() {
-		return nothing, locker.ErrClosed
-	}
-	limited, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	value, err := answerTo(limited, e, call)
-	if err == nil {
-		return value, nil
-	}
-	callerctx.AwaitEnd(ctx)
-	if over := ContextError(ctx); over != nil {
-		return value, fmt.Errorf("%w: %w", locker.ErrNoAnswer, over)
-	}
-	return value, ownLimit(limited.Err() != nil, err)
-}
-
-// answerTo makes the call of callOnce: on the goroutine of the caller if the driver obeys contexts,
-// and otherwise on one that stays behind until the call returns. enter was called for it.
-func answerTo[T any](ctx context.Context, e *engine, call func(ctx context.Context) (T, error)) (value T, err error) {
-	if e.cfg.ObeysContext {
-		defer e.leave()
-		return call(ctx)
-	}
-	type answer struct {
-		value T
-		err   error
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		defer e.leave()
-		value, err := call(ctx)
-		answered <- answer{value, err}
-	}()
-	select {
-	case a := <-answered:
-		return a.value, a.err
-	case <-ctx.Done():
-	}
-	select {
-	case a := <-answered:
-		return a.value, a.err
-	case <-time.After(ownWords):
-		return value, ctx.Err()
-	}
-}
-
-// ownWords is how long a call may go on after the end of its context until nobody waits for it any
-// more: most drivers end it themselves then, and their error says more.
-const ownWords = 100 * time.Millisecond

@@ -71,6 +71,8 @@ type engine struct {
 
 	cancels []func() // for unlock to call
 
+	left int // calls that hang, and that nobody waits for; see aside.go
+
 	calls    uint64 // of Acquire so far: the id of the last one
 	counts   counts
 	recorder recorder

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,7 @@ const late = 100 * time.Millisecond
 func TestCallsOfADriverThatHangs(t *testing.T) {
 	for what, call := range own(func(context.Context) error { time.Sleep(6 * time.Second); return nil }) {
 		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) { // also with ObeysContext, which says nothing of these calls
 				began := time.Now()
 				err := call(t.Context(), t)
 				matches(t, what, err, locker.ErrNoAnswer)
@@ -42,6 +43,35 @@ func TestTheCallerLeavesADriverThatHangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Callers that ask again and again don't fill the process with calls that hang.
+func TestFewCallsAreLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		healed := make(chan struct{})
+		l := driver.New(asked{answer: func(context.Context) error {
+			calls.Add(1)
+			<-healed
+			return nil
+		}}, driver.Config{})
+		ask := func() error {
+			_, err := locker.CurrentToken(t.Context(), l, "a", 0)
+			return err
+		}
+		for range 200 {
+			matches(t, "CurrentToken", ask(), locker.ErrNoAnswer)
+		}
+		if n := calls.Load(); n != 100 {
+			t.Errorf("%d calls are left behind, want 100", n)
+		}
+		close(healed)
+		synctest.Wait()
+		if err := ask(); err != nil {
+			t.Errorf("CurrentToken of a driver that answers again = %v", err)
+		}
+		l.Close()
+	})
 }
 
 // A renewal that hangs leaves time for another one.

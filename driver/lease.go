@@ -98,8 +98,7 @@ func (l *lease) Renew(ctx context.Context) error {
 		return l.err()
 	}
 	result := make(chan error, 1)
-	go func() {
-		defer e.leave()
+	forget, err := e.aside(func() {
 		var err error
 		call, sent := context.WithoutCancel(ctx), Stamp()
 		e.callRenew(call, l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
@@ -107,8 +106,11 @@ func (l *lease) Renew(ctx context.Context) error {
 			e.renewed(l, sent, base, renewErr, false)
 		})
 		result <- err
-	}()
-	var err error
+	})
+	if err != nil {
+		return e.fail("renew", l.req.Name, err)
+	}
+	defer forget()
 	select {
 	case err = <-result:
 	case <-ctx.Done():

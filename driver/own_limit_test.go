@@ -58,7 +58,7 @@ func own(answer func(ctx context.Context) error) map[string]func(ctx context.Con
 		},
 	} {
 		calls[name] = func(ctx context.Context, t *testing.T) error {
-			l := driver.New(asked{answer: answer}, driver.Config{})
+			l := driver.New(asked{answer: answer}, driver.Config{ObeysContext: obeysContext})
 			t.Cleanup(func() { l.Close() })
 			return call(ctx, l)
 		}

@@ -63,6 +63,7 @@ type breaking struct {
 	effect   locker.Effect
 	isMarked bool // the lease was
 	isAsked  bool // the lease was marked, or its session was ended, or perhaps: an answer is lost
+	isUnsure bool // an answer is lost, and nobody knows whether the lease had the lock
 
 	// Where the lease was seen last. No sessions: it was not seen yet.
 	server   serverID
@@ -72,7 +73,7 @@ type breaking struct {
 
 // explain says also what has perhaps happened to the lease, if no answer came in time.
 func (b *breaking) explain(err error) error {
-	if !b.isAsked || !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, errTakenOver) {
+	if !b.isAsked && !b.isUnsure || !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, errTakenOver) {
 		return err
 	}
 	what := "may be marked, and may have ended"
@@ -106,9 +107,11 @@ func (b *breaking) try(ctx context.Context) (effect locker.Effect, done bool, er
 	} else {
 		found, err = b.mark(ctx, c)
 	}
+	if isLost(err) {
+		b.isAsked, b.isUnsure = b.isAsked || holds, b.isUnsure || !holds
+	}
 	switch {
 	case pgsession.Ended(err): // also because the holder's session was this one
-		b.isAsked = b.isAsked || holds && !errors.Is(err, kit.ErrNotSent)
 		return effect, false, nil
 	case pgsession.Says(err, codePermission):
 		return effect, false, fmt.Errorf("%w; a permission is missing: %w", locker.ErrNoBreaker, err)
@@ -118,6 +121,11 @@ func (b *breaking) try(ctx context.Context) (effect locker.Effect, done bool, er
 		return effect, false, unknown
 	}
 	return b.effect, found && !b.mayMove, err
+}
+
+// isLost reports whether err says that the answer to a request is lost: it may have been executed.
+func isLost(err error) bool {
+	return (pgsession.Ended(err) || errors.Is(err, locker.ErrNoAnswer)) && !errors.Is(err, kit.ErrNotSent)
 }
 
 // mark writes the breach into the lease's row. It is false if there is no such row.
@@ -151,7 +159,7 @@ func (b *breaking) end(ctx context.Context, c *conn) (found bool, err error) {
 	case others > 0:
 		counted := others
 		ended, others, err = b.endSession(ctx, c, true)
-		if pgsession.Ended(err) && !errors.Is(err, kit.ErrNotSent) {
+		if isLost(err) {
 			b.effect.Others = counted
 		}
 		if err != nil || len(ended) == 0 {

@@ -98,6 +98,8 @@ func TestBreakWithoutAnAnswer(t *testing.T) {
 		"the next one has written its token":     {table(held{5, waited, "81"}), table(held{6, tried, "82"}), "", ""},
 		"a transaction has the lock":             {table(held{5, waited, "81"}), transaction, "", ""},
 		"nobody has the lock":                    {table(held{5, waited, "81"}), nil, "", ""},
+		"its row came after the look":            {table(held{5, tried, ""}), nil, "the lease may have ended", "may be marked"},
+		"it came so late, and the next one has":  {table(held{5, tried, ""}), table(held{6, tried, "82"}), "the lease may have ended", "may be marked"},
 	} {
 		for _, atOnce := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
@@ -113,6 +115,16 @@ func TestBreakWithoutAnAnswer(t *testing.T) {
 				wantOutcome(t, effect, took, err, says)
 			})
 		}
+	}
+}
+
+// The server is silent.
+func TestBreakThatIsNotAnswered(t *testing.T) {
+	for atOnce, says := range map[bool]string{true: "the lease may have ended", false: "the lease may be marked"} {
+		synctest.Test(t, func(t *testing.T) {
+			effect, took, err := breaks(t, atOnce, table(held{5, tried, "81"}), func(*fake) string { return "silence" })
+			wantOutcome(t, effect, took, err, says)
+		})
 	}
 }
 
