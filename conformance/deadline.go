@@ -82,14 +82,22 @@ func deadlineAfterWait(t T, h *Harness) {
 // look may come too late to see the mistake.
 func lateReplyShortens(t T, h *Harness) {
 	l, link := h.OpenLinked(t)
+	waited := false
 	for range 3 {
-		lateRounds(t, h, link, func(late func()) error { return lateReply(t, h, l, link, late) })
+		lateRounds(t, h, link, func(late func()) error {
+			hasWaited, err := lateReply(t, h, l, link, late)
+			waited = waited || hasWaited
+			return err
+		})
+	}
+	if !waited {
+		t.Errorf("no reply was late: the Link of the hook Linked must delay replies by %v, or nothing is proved", lateBy(h))
 	}
 }
 
 // lateReply delays the replies to an acquisition and a renewal. The TTL in force may be longer than
-// the one asked for: undisturbed renewals show it.
-func lateReply(t T, h *Harness, l locker.Locker, link Link, late func()) error {
+// the one asked for: undisturbed renewals show it. waited says that a request has waited for a reply.
+func lateReply(t T, h *Harness, l locker.Locker, link Link, late func()) (waited bool, err error) {
 	t.Helper()
 	step.WantFree(t, l, step.LockName(t)) // and connects
 	name := step.LockName(t)
@@ -102,7 +110,7 @@ func lateReply(t T, h *Harness, l locker.Locker, link Link, late func()) error {
 		return lease.Deadline(), nil
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	renew := func() (time.Time, error) {
 		err := step.Renew(t, lease)
@@ -110,21 +118,21 @@ func lateReply(t T, h *Harness, l locker.Locker, link Link, late func()) error {
 	}
 	renewed, err := leftAfter(renew)
 	if err != nil {
-		return err
+		return false, err
 	}
 	link.Heal()
 	inForce := h.TTL
 	for range 3 {
 		prompt, err := leftAfter(renew)
 		if err != nil {
-			return err
+			return false, err
 		}
 		inForce = max(inForce, prompt.ofAll())
 	}
 	granted.want(t, "the grant", inForce, lateBy(h))
 	renewed.want(t, "a renewal", inForce, lateBy(h))
 	step.Release(t, lease)
-	return nil
+	return max(granted.took, renewed.took) >= lateBy(h), nil
 }
 
 // lateBy is how late the replies are. Some drivers wait for an answer for less than a tenth of the TTL.

@@ -134,7 +134,8 @@ func (d *redlock) explain(all answers) error {
 }
 
 // excuse leaves only their texts of errors that no wait can change, unless a majority has such errors. Otherwise
-// the call may succeed when other servers take part again, and what it returns must not match such an error.
+// the call may succeed when other servers take part again, and what it returns must not match such an error. A
+// majority that has them isn't waited for: where another server is away as well, it may be missed.
 func (d *redlock) excuse(why map[int]error) {
 	n := 0
 	for _, err := range why {

@@ -25,6 +25,7 @@ type ending struct {
 	left   bool             // the wait has ended
 
 	unconfirmed bool // there is a lease, and the service has not confirmed that the lock is free
+	wasKept     bool // the lock was given back before the end of its minimum hold
 }
 
 // errLeft says that a signal has ended the wait, and what was asked for may be done or not.
@@ -78,7 +79,7 @@ func (e *ending) lastLine() string {
 	switch {
 	case stats.Kept > 0:
 		return fmt.Sprintf("no longer keeping %s: %v", e.name, e.signal)
-	case e.unconfirmed:
+	case e.mayBeHeld():
 		return fmt.Sprintf("the service has not confirmed that %s is free; it is left to its TTL: %v", e.name, e.signal)
 	case stats.Removing > 0:
 		return fmt.Sprintf("the service has not confirmed that nothing of the wait for %s is left; it ends with its TTL: %v", e.name, e.signal)
@@ -87,13 +88,16 @@ func (e *ending) lastLine() string {
 }
 
 // mayBeHeld reports whether others may find the lock held until its TTL is over, though nobody asked for that.
-func (e *ending) mayBeHeld() bool { return e.unconfirmed && !keeps(e.l) }
+func (e *ending) mayBeHeld() bool {
+	stats, _ := locker.StatsOf(e.l)
+	return stats.Kept == 0 && (e.unconfirmed || e.wasKept && stats.Removing > 0)
+}
 
 // release gives the lock back.
 func (e *ending) release(lease locker.Lease) error {
 	e.unconfirmed = true
 	err := e.call(func() error { return lease.Release(context.Background()) })
-	e.unconfirmed = err != nil || keeps(e.l)
+	e.unconfirmed, e.wasKept = err != nil, err == nil && keeps(e.l)
 	return err
 }
 

@@ -121,6 +121,44 @@ func TestSignalEndsALongEndAfterTheMinimumHold(t *testing.T) {
 	}
 }
 
+// closing hangs in Close once everything is removed.
+type closing struct {
+	locker.Locker
+	gate chan struct{}
+}
+
+func (l closing) Unwrap() locker.Locker { return l.Locker }
+
+func (l closing) Close() error {
+	err := l.Locker.Close()
+	<-l.gate
+	return err
+}
+
+// A lock whose minimum hold is over, and whose removal is confirmed, isn't said to be held.
+func TestSignalAfterTheMinimumHold(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l := closing{membackend.New(), make(chan struct{})}
+			defer close(l.gate)
+			lease, err := l.Acquire(t.Context(), "x", locker.WithMinHold(time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stderr strings.Builder
+			a := &acquirer{name: "x", stderr: &stderr, signals: make(chan os.Signal, 16), tty: terminal{fd: -1}, quiet: quiet}
+			time.AfterFunc(time.Minute, func() { a.signals <- syscall.SIGTERM })
+			if err := (&runner{acquirer: a}).giveBack(l, lease, false, nil); err != nil {
+				t.Errorf("giveBack = %v", err)
+			}
+			says, want := stderr.String(), "no longer waiting for the service: terminated"
+			if strings.Contains(says, "confirmed") || strings.Contains(says, want) == quiet {
+				t.Errorf("quiet: %v: stderr is %q, want %q unless it is quiet", quiet, says, want)
+			}
+		})
+	}
+}
+
 // A signal that comes when the lease is not kept any more ends the wait for its release.
 func TestSignalAtTheEndOfHold(t *testing.T) {
 	for range 100 {
