@@ -70,6 +70,11 @@ func newTop() *cobra.Command {
 				return err
 			}
 			defer audit.close()
+			restore, err := drawable(out)
+			if err != nil {
+				return fmt.Errorf("the terminal: %w", err)
+			}
+			defer restore()
 			before, err := term.MakeRaw(int(in.Fd()))
 			if err != nil {
 				return fmt.Errorf("the terminal: %w", err)
