@@ -60,7 +60,7 @@ func series(all map[string]metric, name string) []string {
 // checkExpr returns what is wrong with an expression: it doesn't parse, or it has metrics or labels
 // that don't exist. extra are further names of labels that stand for the expression, as in a legend.
 func checkExpr(all map[string]metric, expr string, extra ...string) (problems []string) {
-	expr = strings.NewReplacer("$__rate_interval", "5m", "$__interval", "5m").Replace(expr) // Grafana's
+	expr = strings.ReplaceAll(expr, "$__rate_interval", "5m") // Grafana's
 	parsed, err := parser.ParseExpr(expr)
 	if err != nil {
 		return []string{err.Error()}

@@ -95,13 +95,21 @@ func (o *benchOptions) run(cmd *cobra.Command) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	r, outErr, err := o.measure(ctx, cmd, url)
-	if errors.Is(err, bench.ErrLeft) {
+	return benchResult(cmd, interruption(ctx), r, outErr, err)
+}
+
+// benchResult is the end of a run: an interruption, or the errors of measure. What may be left is printed once,
+// and hides no bad verdict.
+func benchResult(cmd *cobra.Command, interrupt error, r bench.Report, outErr, err error) error {
+	left := errors.Is(err, bench.ErrLeft) // all scenarios were measured, or it was interrupted
+	if left && (interrupt != nil || r.Bad()) {
 		flush(sayAside(cmd.ErrOrStderr(), err.Error()))
 	}
-	interrupt := interruption(ctx)
 	switch {
 	case interrupt != nil:
 		return interrupt
+	case left && r.Bad():
+		return &exitError{code: exitOutput}
 	case errors.Is(err, bench.ErrShared):
 		return err
 	case err != nil:

@@ -77,11 +77,11 @@ func TestShowOfAPermitThatIsTakenAway(t *testing.T) {
 	if _, err := locker.Break(t.Context(), operator, "pool", permit.Token(), locker.Breach{By: "bob", Reason: "hangs", Slot: 1}); err != nil {
 		t.Fatal(err)
 	}
-	text, _, err := showPermits(t.Context(), operator, "pool", locker.Look{}, false)
+	text, _, _, err := showPermits(t.Context(), operator, "pool", locker.Look{}, false)
 	if err != nil || !strings.Contains(text, "slot 1 is being taken away by bob at ") {
 		t.Errorf("show --permits: %q, %v", text, err)
 	}
-	text, _, err = showPermits(t.Context(), operator, "pool", locker.Look{}, true)
+	text, _, _, err = showPermits(t.Context(), operator, "pool", locker.Look{}, true)
 	if err != nil || strings.Count(text, `"slot": 1`) != 2 {
 		t.Errorf("show --permits in JSON: %q, %v, want the slot of the permit and of the breach", text, err)
 	}

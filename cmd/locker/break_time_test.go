@@ -164,7 +164,7 @@ func TestTopShowsThePermitOfARow(t *testing.T) {
 			t.Fatal(err)
 		}
 		screen := topOf(l, "", time.Second, nil, nil, nil)
-		rows, err := screen.List(t.Context())
+		rows, _, err := screen.List(t.Context())
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("List = %+v, %v, want the permit", rows, err)
 		}

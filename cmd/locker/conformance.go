@@ -73,6 +73,9 @@ func (o *conformanceOptions) run(cmd *cobra.Command) error {
 	if o.format != "text" && o.format != "json" {
 		return unknownFormat(o.format, "text, json")
 	}
+	if _, err := locker.Resolve("name", locker.WithTTL(o.ttl)); err != nil {
+		return err
+	}
 	url, err := backendURL(o.backend, cmd.Flags().Changed("backend"))
 	if err != nil {
 		return err

@@ -57,6 +57,8 @@ func TestConformanceErrors(t *testing.T) {
 		{[]string{"--run", "("}, exitUsage, "--run"},
 		{[]string{"--run", "^Z9"}, exitUsage, "no case"},
 		{[]string{"--format", "yaml"}, exitUsage, "--format"},
+		{[]string{"--ttl", "0", "--backend", "redis://127.0.0.1:1"}, exitUsage, "TTL 0s: want a positive time"},
+		{[]string{"--ttl", "-1s", "--backend", "redis://127.0.0.1:1"}, exitUsage, "TTL -1s: want a positive time"},
 		{[]string{"--backend", "mem://x"}, exitUsage, "one process"},
 		{[]string{"--backend", "redis://:sesame@127.0.0.1:1"}, exitService, "refused"},
 	} {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,47 @@ func openInspector(ctx context.Context, rawURL string, given bool, more ...locke
 		return nil, lockFailure(err)
 	}
 	return l, nil
+}
+
+// listed are the locks whose names begin with prefix. A service that keeps hashes of names, such as
+// Postgres, may not know the names of all locks: then all has those that it knows, and leftOut says
+// that there may be more. If it knows none, that is an error.
+func listed(ctx context.Context, l locker.Locker, prefix string, waiters int) (all []locker.Status, leftOut, err error) {
+	for s, err := range locker.List(ctx, l, prefix, waiters) {
+		switch {
+		case err == nil:
+			all = append(all, s)
+		case len(all) > 0 && errors.Is(err, locker.ErrNoInspector):
+			var of *locker.Error
+			if errors.As(err, &of) {
+				err = of.Err
+			}
+			return all, fmt.Errorf("not all locks are listed: %w", err), nil
+		default:
+			return nil, nil, err
+		}
+	}
+	return all, nil, nil
+}
+
+// answer is the end of a command that has printed what it knows, with a warning if locks are left
+// out. With check the exit code says whether something was found. If nothing was, and locks are left
+// out, nobody can tell.
+func answer(cmd *cobra.Command, leftOut error, check, found bool, ifFound, otherwise int) error {
+	switch {
+	case leftOut != nil && check && !found:
+		return &exitError{code: exitUsage, err: leftOut}
+	case leftOut != nil:
+		flush(sayAside(cmd.ErrOrStderr(), leftOut.Error()))
+	}
+	code := otherwise
+	if found {
+		code = ifFound
+	}
+	if !check || code == 0 {
+		return nil
+	}
+	return &exitError{code: code}
 }
 
 // contextOf is the command's context; cobra has none unless it was given one.

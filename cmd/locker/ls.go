@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,17 +30,22 @@ and -1.
 
 --held-longer compares a time with "≤" like any other, so such a lock may have been held for less.
 If the service doesn't know since when a lock is held, the lock is left out, with a warning. If the
-service doesn't know it for any lock that a Locker holds, the exit code is 116.
+service doesn't know it for any lock that a Locker holds, the exit code is 116. On Postgres that
+also happens while all locks that are held are younger than a third of their TTL.
+
+If the service doesn't know the names of all locks, ls with PREFIX lists those that it knows, with a
+warning. If it knows none that begin with PREFIX, the exit code is 116.
 
 The exit code is 0. With --check it is 1 if a lock is listed, for cron and monitoring. The others:
 
-  116  usage: bad arguments, or a backend that can't tell
+  116  usage: bad arguments, or a backend that can't tell; with --check also if no lock is listed,
+       and there may be one
   117  the lock service failed`
 
 const lsExample = `  locker ls invoices/
   locker ls --sort held --format json
   locker ls --holder web-7f9c/
-  locker ls --held-longer 1h --check || echo "somebody has forgotten a lock"`
+  locker ls --held-longer 1h --check; [ $? -eq 1 ] && echo "somebody has forgotten a lock"`
 
 // lsOptions are the flags of ls.
 type lsOptions struct {
@@ -84,7 +90,7 @@ func newLs() *cobra.Command {
 	return cmd
 }
 
-func (o *lsOptions) run(cmd *cobra.Command, prefix string) (err error) {
+func (o *lsOptions) run(cmd *cobra.Command, prefix string) error {
 	switch {
 	case !slices.Contains(lsFormats, o.format):
 		return unknownFormat(o.format, strings.Join(lsFormats, ", "))
@@ -101,13 +107,18 @@ func (o *lsOptions) run(cmd *cobra.Command, prefix string) (err error) {
 		return err
 	}
 	defer func() { _ = l.Close() }() // it has nothing to release
+	return o.list(ctx, cmd, l, prefix)
+}
+
+func (o *lsOptions) list(ctx context.Context, cmd *cobra.Command, l locker.Locker, prefix string) error {
 	began := time.Now()
+	all, leftOut, err := listed(ctx, l, prefix, o.waiters)
+	if err != nil {
+		return lockFailure(err)
+	}
 	var rows []statusRow
 	var held heldRows
-	for s, err := range locker.List(ctx, l, prefix, o.waiters) {
-		if err != nil {
-			return lockFailure(err)
-		}
+	for _, s := range all {
 		row := rowOf(l.Guarantees().Backend, s, began)
 		if o.holder != "" && (row.Holder == nil || !strings.Contains(row.Holder.Label, o.holder)) {
 			continue
@@ -128,10 +139,7 @@ func (o *lsOptions) run(cmd *cobra.Command, prefix string) (err error) {
 	if err := output(cmd, o.render(rows, time.Since(began))); err != nil {
 		return err
 	}
-	if o.check && len(rows) > 0 {
-		return &exitError{code: exitChecked}
-	}
-	return nil
+	return answer(cmd, leftOut, o.check, len(rows) > 0, exitChecked, 0)
 }
 
 // heldRows is what --held-longer knows of the locks that are held.

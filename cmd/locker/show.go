@@ -20,11 +20,13 @@ What the service doesn't know is left out. "waiting ?" says that it doesn't know
 
 --slot shows one permit of NAME (see locker run --permits) in place of the lock. --permits shows all
 that are held, and who waits for one. For that it lists all locks whose names begin with NAME; "ls"
-lists them with all others.
+lists them with all others. If the service doesn't know the names of all locks, --permits shows
+those that it knows, with a warning; if it knows none, the exit code is 116.
 
 The exit code is 0. With --check it is 1 if nobody holds the lock, or a permit. The others:
 
-  116  usage: bad arguments, or a backend that can't tell
+  116  usage: bad arguments, or a backend that can't tell; with --check also if no permit is shown
+       and one may be held
   117  the lock service failed`
 
 var showFormats = []string{"text", "json"}
@@ -56,21 +58,21 @@ func newShow() *cobra.Command {
 				return err
 			}
 			defer func() { _ = l.Close() }() // it has nothing to release
-			show := showLock
+			var text string
+			var held bool
+			var leftOut error
 			if permits {
-				show = showPermits
+				text, held, leftOut, err = showPermits(ctx, l, args[0], look, format == "json")
+			} else {
+				text, held, err = showLock(ctx, l, args[0], look, format == "json")
 			}
-			text, held, err := show(ctx, l, args[0], look, format == "json")
 			if err != nil {
 				return lockFailure(err)
 			}
 			if err := output(cmd, text); err != nil {
 				return err
 			}
-			if check && !held {
-				return &exitError{code: exitChecked}
-			}
-			return nil
+			return answer(cmd, leftOut, check, held, 0, exitChecked)
 		},
 	}
 	flags := cmd.Flags()
@@ -100,16 +102,17 @@ func showLock(
 	return row.text(l.Guarantees().Backend), s.Holder != nil, nil
 }
 
-// showPermits describes all permits of a name, and reports whether one is held.
+// showPermits describes all permits of a name, and reports whether one is held. leftOut is as from listed.
 func showPermits(
 	ctx context.Context, l locker.Locker, name string, look locker.Look, json bool,
-) (text string, held bool, err error) {
+) (text string, held bool, leftOut, err error) {
+	all, leftOut, err := listed(ctx, l, name, look.Waiters)
+	if err != nil {
+		return "", false, nil, err
+	}
 	var rows []statusRow
 	n, waiting := 0, 0
-	for s, err := range locker.List(ctx, l, name, look.Waiters) {
-		if err != nil {
-			return "", false, err
-		}
+	for _, s := range all {
 		if s.Name != name || s.Slot == 0 {
 			continue
 		}
@@ -126,12 +129,12 @@ func showPermits(
 	}
 	(&lsOptions{}).order(rows)
 	if json {
-		return rowsJSON(rows), n > 0, nil
+		return rowsJSON(rows), n > 0, leftOut, nil
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s on %s: %s held, %d waiting\n", shown(name), l.Guarantees().Backend, plain.Count(n, "permit"), waiting)
 	for _, row := range rows {
 		b.WriteString(row.text(l.Guarantees().Backend))
 	}
-	return b.String(), n > 0, nil
+	return b.String(), n > 0, leftOut, nil
 }

@@ -70,6 +70,11 @@ func newTop() *cobra.Command {
 				return err
 			}
 			defer audit.close()
+			restore, err := drawable(out)
+			if err != nil {
+				return fmt.Errorf("the terminal: %w", err)
+			}
+			defer restore()
 			before, err := term.MakeRaw(int(in.Fd()))
 			if err != nil {
 				return fmt.Errorf("the terminal: %w", err)
@@ -116,17 +121,7 @@ func topOf(l locker.Locker, prefix string, every time.Duration, in io.Reader, ou
 			}
 			return width, height
 		},
-		List: func(ctx context.Context) ([]top.Row, error) {
-			var rows []top.Row
-			now := time.Now()
-			for s, err := range locker.List(ctx, l, prefix, 0) {
-				if err != nil {
-					return nil, plainError(err)
-				}
-				rows = append(rows, topRow(rowOf(l.Guarantees().Backend, s, now)))
-			}
-			return rows, nil
-		},
+		List: func(ctx context.Context) ([]top.Row, string, error) { return topRows(ctx, l, prefix) },
 		Detail: func(ctx context.Context, row top.Row) (string, error) {
 			s, err := locker.Inspect(ctx, l, row.Name, locker.Look{Slot: row.Slot, Waiters: topWaiters})
 			if err != nil {
@@ -137,6 +132,22 @@ func topOf(l locker.Locker, prefix string, every time.Duration, in io.Reader, ou
 		Question: topBreaker{l, audit}.question,
 		Break:    topBreaker{l, audit}.take,
 	}
+}
+
+// topRows are the locks of the screen. note says if locks are left out.
+func topRows(ctx context.Context, l locker.Locker, prefix string) (rows []top.Row, note string, err error) {
+	now := time.Now()
+	all, leftOut, err := listed(ctx, l, prefix, 0)
+	if err != nil {
+		return nil, "", plainError(err)
+	}
+	for _, s := range all {
+		rows = append(rows, topRow(rowOf(l.Guarantees().Backend, s, now)))
+	}
+	if leftOut != nil {
+		note = printable(leftOut.Error())
+	}
+	return rows, note, nil
 }
 
 // topWaiters are the waiters that top shows of one lock: as many as a large terminal has lines.

@@ -131,7 +131,7 @@ func listenAt(server *http.Server, listener net.Listener) error {
 func (o *uiOptions) page(l locker.Locker, prefix, token string, audit *auditLog) ui.Config {
 	c := ui.Config{
 		Backend: l.Guarantees().Backend, Prefix: prefix, Every: o.every, Token: token, Hosts: o.hosts(),
-		List: func(ctx context.Context) ([]ui.Lock, error) { return uiLocks(ctx, l, prefix) },
+		List: func(ctx context.Context) ([]ui.Lock, string, error) { return uiLocks(ctx, l, prefix) },
 		Inspect: func(ctx context.Context, name string, slot int) (json.RawMessage, bool, error) {
 			return uiLock(ctx, l, prefix, name, slot)
 		},
@@ -166,23 +166,29 @@ func serve(ctx context.Context, server *http.Server, run func() error) error {
 	return interruption(ctx)
 }
 
-// uiLocks lists for the page. The time to the end of a lease is left out, so that a lock whose lease is
-// renewed isn't a lock that has changed.
-func uiLocks(ctx context.Context, l locker.Locker, prefix string) ([]ui.Lock, error) {
-	var locks []ui.Lock
+// uiLocks lists for the page. The times to the ends of leases are left out, so that a lock whose lease is
+// renewed isn't a lock that has changed. note says if locks are left out.
+func uiLocks(ctx context.Context, l locker.Locker, prefix string) (locks []ui.Lock, note string, err error) {
 	now := time.Now()
-	for s, err := range locker.List(ctx, l, prefix, 0) {
-		if err != nil {
-			return nil, err
-		}
+	all, leftOut, err := listed(ctx, l, prefix, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, s := range all {
 		row := rowOf(l.Guarantees().Backend, s, now)
 		if row.Holder != nil {
 			row.Holder.ExpiresMS = 0
 		}
+		for i := range row.Partial {
+			row.Partial[i].ExpiresMS = 0
+		}
 		text, _ := json.Marshal(row) // as in rowsNDJSON
 		locks = append(locks, ui.Lock{Key: row.Key, JSON: text})
 	}
-	return locks, nil
+	if leftOut != nil {
+		note = printable(leftOut.Error())
+	}
+	return locks, note, nil
 }
 
 // errNotShown is for a name that doesn't begin with PREFIX.

@@ -139,6 +139,7 @@ func (b *bench) begin(ctx context.Context) error {
 		Backend: b.guarantees.Backend,
 		Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
 		Leases:  b.Leases, Goroutines: b.Goroutines, Contenders: b.Contenders, For: inSeconds(b.For),
+		Results: []Result{}, Verdicts: []Verdict{},
 	}
 	if !b.Shared {
 		err = foreign(ctx, l)
@@ -189,6 +190,9 @@ func (b *bench) options() []locker.Option {
 
 // add adds the result of a scenario and what is to be said about it.
 func (b *bench) add(r Result, verdicts ...Verdict) {
+	if r.Figures == nil { // JSON has an array all the same
+		r.Figures = []Figure{}
+	}
 	b.report.Results = append(b.report.Results, r)
 	b.report.Verdicts = append(b.report.Verdicts, verdicts...)
 	if b.Progress != nil {

@@ -81,6 +81,15 @@ func (r Report) wantVerdict(t *testing.T, level Level, words string) {
 	}
 }
 
+// wantArrays fails unless JSON has arrays also where there is nothing. Without a result nothing is printed.
+func (r Report) wantArrays(t *testing.T) {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil || len(r.Results) > 0 && strings.Contains(string(text), "null") {
+		t.Errorf("JSON %s, %v, want arrays in the place of null", text, err)
+	}
+}
+
 func TestHealthyService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(10*time.Second, 2*time.Millisecond)
@@ -92,6 +101,7 @@ func TestHealthyService(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.wantNothing(t)
+		r.wantArrays(t) // wake is skipped here
 		if r.Bad() || len(r.Verdicts) != 1 {
 			t.Errorf("verdicts %+v, want one that is good", r.Verdicts)
 		}
@@ -246,6 +256,7 @@ func TestInterrupted(t *testing.T) {
 				t.Errorf("after %v: Run = %v, want that it was interrupted", after, err)
 			}
 			s.wantNothing(t)
+			r.wantArrays(t)
 			if want := min(int(after/time.Second)+1, 4); after >= 500*time.Millisecond && len(r.Results) != want {
 				t.Errorf("after %v: %d results, want %d", after, len(r.Results), want)
 			}

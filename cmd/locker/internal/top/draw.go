@@ -25,7 +25,7 @@ func (v *view) lines(width, height int) []string {
 		body = v.table(room)
 	}
 	body = body[:min(len(body), room)]
-	lines := append([]string{v.head(), ""}, body...)
+	lines := append([]string{v.head(), v.note}, body...)
 	for len(lines) < height-1 {
 		lines = append(lines, "")
 	}

@@ -157,7 +157,7 @@ func TestTakeAwayOnAScreen(t *testing.T) {
 		var broken []string
 		s := Screen{
 			Every: time.Second, In: in, Out: writer(out), Size: func() (int, int) { return 80, 12 },
-			List:     func(context.Context) ([]Row, error) { return rows(), nil },
+			List:     func(context.Context) ([]Row, string, error) { return rows(), "", nil },
 			Question: func(_ context.Context, r Row, _ bool) (string, error) { return "Take away " + r.Token + "?", nil },
 			Break: func(_ context.Context, r Row, _ bool, reason string) (string, error) {
 				broken = append(broken, r.Token+" "+reason)

@@ -32,11 +32,12 @@ type Screen struct {
 	Out   io.Writer
 	Size  func() (width, height int)
 
-	// List returns all locks, and Detail all that is known of the lock of a row that has a name, as
-	// lines. Question says who has the lock of a row and what Break will do, in lines, and asks. Break
-	// takes that lock away from the lease of the row, and from no other one, and says in words what it
-	// has done. All are called by one goroutine, one call after the other.
-	List     func(ctx context.Context) ([]Row, error)
+	// List returns all locks, or those that are known: then note says in words which ones are left out.
+	// Detail returns all that is known of the lock of a row that has a name, as lines. Question says who
+	// has the lock of a row and what Break will do, in lines, and asks. Break takes that lock away from
+	// the lease of the row, and from no other one, and says in words what it has done. All are called by
+	// one goroutine, one call after the other.
+	List     func(ctx context.Context) (rows []Row, note string, err error)
 	Detail   func(ctx context.Context, row Row) (string, error)
 	Question func(ctx context.Context, row Row, atOnce bool) (string, error)
 	Break    func(ctx context.Context, row Row, atOnce bool, reason string) (string, error)
@@ -54,6 +55,7 @@ const (
 // found is what one look has found.
 type found struct {
 	rows   []Row
+	note   string // which locks rows leaves out; empty: none
 	detail string // of the lock that is open
 	of     string // its key
 	took   time.Duration
@@ -97,7 +99,7 @@ func (s Screen) look(ctx context.Context, c calls) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		f := found{of: row.Key}
-		f.rows, f.err = s.List(ctx)
+		f.rows, f.note, f.err = s.List(ctx)
 		if f.err == nil && row.Name != "" {
 			f.detail, f.err = s.Detail(ctx, row)
 		}

@@ -17,14 +17,14 @@ func TestKeysWhileAListLasts(t *testing.T) {
 		s := Screen{
 			Title: "t", Every: time.Second, In: in, Out: io.Discard,
 			Size: func() (width, height int) { return 80, 24 },
-			List: func(ctx context.Context) ([]Row, error) {
+			List: func(ctx context.Context) ([]Row, string, error) {
 				if lists++; lists > 1 { // the service is slow
 					select {
 					case <-time.After(time.Minute):
 					case <-ctx.Done():
 					}
 				}
-				return []Row{{Key: "k", Name: "a", Title: "a", Token: "8"}, {Key: "l", Name: "b", Title: "b", Token: "9"}}, nil
+				return []Row{{Key: "k", Name: "a", Title: "a", Token: "8"}, {Key: "l", Name: "b", Title: "b", Token: "9"}}, "", nil
 			},
 			Question: func(_ context.Context, row Row, _ bool) (string, error) {
 				asked <- row.Name

@@ -14,6 +14,7 @@ type view struct {
 	every time.Duration
 
 	rows    []Row             // of the last look that didn't fail
+	note    string            // which locks rows leaves out; empty: none
 	before  map[string]Row    // of the one before that, by key; nil: there was none
 	last    found             // the last look
 	looked  bool              // there was one
@@ -49,7 +50,7 @@ func (v *view) take(f found) {
 			v.before[r.Key] = r
 		}
 	}
-	v.rows = f.rows
+	v.rows, v.note = f.rows, f.note
 	if v.rows == nil {
 		v.rows = []Row{}
 	}

@@ -139,6 +139,19 @@ func TestFailure(t *testing.T) {
 	}
 }
 
+// A list that leaves locks out says so above the locks, until one is complete.
+func TestNote(t *testing.T) {
+	v := newView()
+	v.take(found{rows: rows(), note: "not all locks are listed"})
+	if got := names(v); got != " a b (key" || v.lines(80, 20)[1] != "not all locks are listed" {
+		t.Errorf("the screen is %q, want the locks and the note", v.lines(80, 20))
+	}
+	v.take(found{rows: rows()})
+	if got := v.lines(80, 20)[1]; got != "" {
+		t.Errorf("after a complete list the note is %q", got)
+	}
+}
+
 // Whatever the size of the terminal, nothing is outside of it.
 func TestSizes(t *testing.T) {
 	v := &view{title: "redis"}

@@ -14,6 +14,7 @@ const writeLimit = 10 * time.Second
 type look struct {
 	At     time.Time `json:"at"`
 	TookMS int64     `json:"took_ms"`
+	Note   string    `json:"note,omitempty"`  // which locks are left out
 	Error  string    `json:"error,omitempty"` // the look has failed, and nothing is known to have changed
 }
 
@@ -46,13 +47,14 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, text); err != nil || out.Flush() != nil {
 			return
 		}
+		_ = out.SetWriteDeadline(time.Time{}) // in HTTP/2 it would end the stream, also while nothing is written
 		seen = p
 	}
 }
 
 // event is what a viewer is sent who has seen one picture, or none, for a later one.
 func event(seen, p *picture) (kind string, message any) {
-	l := look{At: p.at, TookMS: p.took.Milliseconds()}
+	l := look{At: p.at, TookMS: p.took.Milliseconds(), Note: p.note}
 	if p.err != nil {
 		l.Error = p.err.Error()
 	}

@@ -22,13 +22,14 @@ type picture struct {
 	locks map[string]json.RawMessage
 	at    time.Time     // when the look began
 	took  time.Duration // how long it took
+	note  string        // which locks are left out; empty: none
 	err   error         // why the look failed; then locks are from the last look that succeeded
 }
 
 // hub looks at the service for all viewers together, and only while there is one.
 type hub struct {
 	every time.Duration
-	list  func(context.Context) ([]Lock, error)
+	list  func(context.Context) ([]Lock, string, error)
 
 	mu      sync.Mutex
 	viewers int
@@ -37,7 +38,7 @@ type hub struct {
 	next    chan struct{}      // is closed when there is a later picture
 }
 
-func newHub(every time.Duration, list func(context.Context) ([]Lock, error)) *hub {
+func newHub(every time.Duration, list func(context.Context) ([]Lock, string, error)) *hub {
 	return &hub{every: every, list: list, next: make(chan struct{})}
 }
 
@@ -90,8 +91,8 @@ func (h *hub) after(ctx context.Context, seen *picture) (*picture, error) {
 // look lists once. A list that was still under way when the last viewer left is nobody's.
 func (h *hub) look(ctx context.Context) {
 	p := &picture{at: time.Now()}
-	list, err := h.list(ctx)
-	p.took, p.err = time.Since(p.at), err
+	list, note, err := h.list(ctx)
+	p.took, p.note, p.err = time.Since(p.at), note, err
 	p.locks = make(map[string]json.RawMessage, len(list))
 	for _, l := range list {
 		p.locks[l.Key] = l.JSON
@@ -102,7 +103,7 @@ func (h *hub) look(ctx context.Context) {
 		return
 	}
 	if err != nil && h.last != nil {
-		p.locks = h.last.locks
+		p.locks, p.note = h.last.locks, h.last.note
 	}
 	h.last = p
 	close(h.next)

@@ -16,6 +16,7 @@ type service struct {
 	mu    sync.Mutex
 	looks int
 	locks map[string]string
+	note  string
 	err   error
 }
 
@@ -36,13 +37,19 @@ func (s *service) fail(err error) {
 	s.err = err
 }
 
+func (s *service) leaveOut(note string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note = note
+}
+
 func (s *service) looked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.looks
 }
 
-func (s *service) list(context.Context) ([]Lock, error) {
+func (s *service) list(context.Context) ([]Lock, string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks++
@@ -50,7 +57,7 @@ func (s *service) list(context.Context) ([]Lock, error) {
 	for key, text := range s.locks {
 		list = append(list, Lock{Key: key, JSON: json.RawMessage(text)})
 	}
-	return list, s.err
+	return list, s.note, s.err
 }
 
 func next(t *testing.T, h *hub, seen *picture) *picture {

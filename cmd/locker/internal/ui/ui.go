@@ -3,7 +3,7 @@
 //	GET /               the page
 //	GET /events         server-sent events: "snapshot" with all locks, then a "change" for each look
 //	GET /api/info       the backend, and how the names of the locks begin
-//	GET /api/locks      all locks, as a JSON array
+//	GET /api/locks      all locks, as a JSON array; if locks are left out, the header Locker-Note says so
 //	GET /api/lock?name= one lock, with those who wait for it; with &slot= a permit of that name
 //	GET /api/break?...  what taking a lock away will do, in words
 //	POST /api/break     takes a lock away from its holder
@@ -30,9 +30,10 @@ type Config struct {
 	Token   string        // a request for locks must have it as its bearer token; empty: none is needed
 	Hosts   []string      // the host names, without a port, that a request may be for; nil: any
 
-	// List returns all locks. Inspect returns one lock by its name, or the permit on a slot of that
-	// name if slot isn't 0; ok is false if there can't be one. Both are called by several goroutines.
-	List    func(ctx context.Context) ([]Lock, error)
+	// List returns all locks, or those that are known: then note says which ones are left out. Inspect
+	// returns one lock by its name, or the permit on a slot of that name if slot isn't 0; ok is false if
+	// there can't be one. Both are called by several goroutines.
+	List    func(ctx context.Context) (locks []Lock, note string, err error)
 	Inspect func(ctx context.Context, name string, slot int) (lock json.RawMessage, ok bool, err error)
 
 	Breaker Breaker // takes locks away, for those who know Token; nil, or without a Token: nobody does
@@ -76,8 +77,11 @@ func (s *server) info(w http.ResponseWriter, _ *http.Request) {
 	}{s.Backend, s.Prefix, s.breaks()})
 }
 
+// noteHeader says which locks an answer leaves out.
+const noteHeader = "Locker-Note"
+
 func (s *server) locks(w http.ResponseWriter, r *http.Request) {
-	list, err := s.List(r.Context())
+	list, note, err := s.List(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
@@ -85,6 +89,9 @@ func (s *server) locks(w http.ResponseWriter, r *http.Request) {
 	all := make([]json.RawMessage, 0, len(list))
 	for _, l := range list {
 		all = append(all, l.JSON)
+	}
+	if note != "" {
+		w.Header().Set(noteHeader, note)
 	}
 	writeJSON(w, all)
 }

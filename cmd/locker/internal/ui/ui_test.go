@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,10 +19,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const secret = "a token of the tests"
 
-// serve starts a page of s. The client has no connections left at the end.
-func serve(t *testing.T, s *service, change func(*Config)) *httptest.Server {
-	t.Helper()
-	c := Config{Backend: "fake", Prefix: "in/", Every: 10 * time.Millisecond, List: s.list, Inspect: func(_ context.Context, name string, slot int) (json.RawMessage, bool, error) {
+// configOf is a page of s.
+func configOf(s *service) Config {
+	return Config{Backend: "fake", Prefix: "in/", Every: 10 * time.Millisecond, List: s.list, Inspect: func(_ context.Context, name string, slot int) (json.RawMessage, bool, error) {
 		switch name {
 		case "":
 			return nil, false, errors.New("invalid lock name: empty")
@@ -35,6 +33,12 @@ func serve(t *testing.T, s *service, change func(*Config)) *httptest.Server {
 		}
 		return json.RawMessage(`{"name":"` + name + `"}`), true, nil
 	}}
+}
+
+// serve starts a page of s. The client has no connections left at the end.
+func serve(t *testing.T, s *service, change func(*Config)) *httptest.Server {
+	t.Helper()
+	c := configOf(s)
 	if change != nil {
 		change(&c)
 	}
@@ -101,6 +105,10 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %d, %s, %q, want %d, %s, %q", test.path, got.code, kind, got.text, test.code, test.kind, test.want)
 		}
 	}
+	s.leaveOut("one lock")
+	if got := get(t, server, "/api/locks", nil); got.code != 200 || got.text != `[{"key":"a"}]` || got.header.Get("Locker-Note") != "one lock" {
+		t.Errorf("a list that leaves a lock out: %d, %q, %v, want what is known and a note", got.code, got.text, got.header)
+	}
 	if got := get(t, server, "/api/locks", func(r *http.Request) { r.Method = http.MethodPost }); got.code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d, want it refused: nothing is changed here", got.code)
 	}
@@ -164,66 +172,5 @@ func TestToken(t *testing.T) {
 				t.Errorf("%s with %q: %d, want %d", path, authorization, got.code, want)
 			}
 		}
-	}
-}
-
-func TestEvents(t *testing.T) {
-	s := &service{}
-	s.set("a", `{"key":"a","waiting":0}`)
-	server := serve(t, s, nil)
-	response, err := server.Client().Get(server.URL + "/events")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	read := func() (kind string, message struct {
-		Locks, Added, Changed []struct {
-			Key     string
-			Waiting int
-		}
-		Removed []string
-		Error   string
-	}) {
-		t.Helper()
-		for lines.Scan() {
-			line := lines.Text()
-			if line == "" {
-				return kind, message
-			}
-			if text, ok := strings.CutPrefix(line, "event: "); ok {
-				kind = text
-			}
-			if text, ok := strings.CutPrefix(line, "data: "); ok {
-				if err := json.Unmarshal([]byte(text), &message); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		t.Fatal("the events have ended: ", lines.Err())
-		return kind, message
-	}
-	if kind, m := read(); kind != "snapshot" || len(m.Locks) != 1 || m.Locks[0].Key != "a" {
-		t.Errorf("the first event is %s, %+v, want a snapshot with one lock", kind, m)
-	}
-	s.set("a", `{"key":"a","waiting":2}`)
-	s.set("b", `{"key":"b"}`)
-	for added, changed := false, false; !added || !changed; {
-		kind, m := read()
-		if kind != "change" {
-			t.Fatalf("event %s, want change", kind)
-		}
-		added = added || len(m.Added) == 1 && m.Added[0].Key == "b"
-		changed = changed || len(m.Changed) == 1 && m.Changed[0].Waiting == 2
-	}
-	s.set("b", "")
-	for removed := false; !removed; {
-		_, m := read()
-		removed = len(m.Removed) == 1 && m.Removed[0] == "b"
-	}
-	s.fail(errors.New("no answer"))
-	for failed := false; !failed; {
-		_, m := read()
-		failed = m.Error == "no answer"
 	}
 }

@@ -163,7 +163,8 @@ function received(kind, message) {
     locks.delete(key);
     if (key !== open) changes.delete(key); // a service has new names all day
   }
-  state(message.error ? `The service doesn't answer: ${message.error}` : `${count([...locks.values()])}, asked in ${message.took_ms} ms`, Boolean(message.error));
+  const note = message.note ? `; ${message.note}` : ""; // which locks are left out
+  state(message.error ? `The service doesn't answer: ${message.error}` : `${count([...locks.values()])}, asked in ${message.took_ms} ms${note}`, Boolean(message.error));
   draw();
   look();
 }
