@@ -3,7 +3,9 @@ package conformance_test
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 )
 
@@ -13,6 +15,13 @@ func TestHooksThatDoNothing(t *testing.T) {
 	for id, disable := range map[string]func(*conformance.Hooks){
 		"E42":   func(h *conformance.Hooks) { h.Restart = nothing },
 		"E42.1": func(h *conformance.Hooks) { h.Wipe = nothing },
+		"F48.3": func(h *conformance.Hooks) {
+			linked := h.Linked
+			h.Linked = func(t conformance.T) (locker.Locker, conformance.Link) {
+				l, link := linked(t)
+				return l, prompt{link}
+			}
+		},
 	} {
 		t.Run(id, func(t *testing.T) {
 			h := memHarness(plain)
@@ -29,3 +38,8 @@ func TestHooksThatDoNothing(t *testing.T) {
 		})
 	}
 }
+
+// prompt is a link whose replies are never late.
+type prompt struct{ conformance.Link }
+
+func (prompt) Delay(time.Duration, time.Duration) {}
