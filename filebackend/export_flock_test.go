@@ -40,11 +40,13 @@ type Disk interface {
 	Name() string
 	WriteSynced(b []byte, at int64) error
 }
+	SyncEarlier() error
 
 type disk struct{ Disk }
 
 func (d disk) writeSynced(b []byte, at int64) error { return d.WriteSynced(b, at) }
 
+func (d disk) syncEarlier() error                   { return d.SyncEarlier() }
 func Mint(d Disk, syncDir func() error) (locker.Token, error) {
 	return mint(disk{d}, driver.NewOwner(), "1795221171926 web-7f9c/4711/reportd", syncDir)
 }
