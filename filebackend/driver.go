@@ -15,6 +15,7 @@ import (
 
 type fileDriver struct {
 	dir        string
+	fsName     string // of the file system
 	guarantees locker.Guarantees
 	watcher    watcher
 }
@@ -33,7 +34,7 @@ func newDriver(dir string) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &fileDriver{dir: at.dir, guarantees: guaranteesIn(dir, at.kind, at.fsName)}
+	d := &fileDriver{dir: at.dir, fsName: at.fsName, guarantees: guaranteesIn(dir, at.kind, at.fsName)}
 	if !inspects(at.kind) {
 		d.guarantees.Inspection = locker.InspectionNone
 	}
