@@ -57,10 +57,7 @@ func (d *fileDriver) Renew(_ context.Context, locks []driver.Lock, report func(i
 	}
 }
 
-func (d *fileDriver) Close(context.Context) error {
-	d.watcher.close()
-	return nil
-}
+func (d *fileDriver) Close(ctx context.Context) error { return d.watcher.close(ctx) }
 
 // lock is one acquisition. For the kernel, its open file is the owner of the lock. All tries use
 // the same file: to close it after each try would wake the other waiters, and they would do the
