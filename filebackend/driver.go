@@ -17,12 +17,22 @@ type fileDriver struct {
 	dir        string
 	fsName     string // of the file system
 	guarantees locker.Guarantees
+	locker     locker.Locker // that uses the driver; nil in tests of the driver alone
 	watcher    watcher
 }
 
 var _ driver.Driver = (*fileDriver)(nil)
 
-func newDriver(dir string) (driver.Driver, error) {
+func newLocker(dir string, cfg driver.Config) (locker.Locker, error) {
+	d, err := newDriver(dir)
+	if err != nil {
+		return nil, err
+	}
+	d.locker = driver.New(d, cfg)
+	return d.locker, nil
+}
+
+func newDriver(dir string) (*fileDriver, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: no directory", locker.ErrOption)
 	}
@@ -45,7 +55,8 @@ func (d *fileDriver) Guarantees() locker.Guarantees { return d.guarantees }
 
 func (d *fileDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
 	return &lock{
-		d: d, path: filepath.Join(d.dir, fileName(req.Name, req.Slot)), owner: driver.NewOwner(), label: driver.LabelOf(req).String(),
+		d: d, name: req.Name, slot: req.Slot, path: filepath.Join(d.dir, fileName(req.Name, req.Slot)),
+		owner: driver.NewOwner(), label: driver.LabelOf(req).String(),
 	}, nil
 }
 
@@ -64,11 +75,14 @@ func (d *fileDriver) Close(ctx context.Context) error { return d.watcher.close(c
 // same.
 type lock struct {
 	d      *fileDriver
+	name   string
+	slot   int
 	path   string
 	owner  string
 	label  string                  // what it says of itself; empty: nothing
 	tried  bool                    // Acquire was called
 	file   *os.File                // used by Acquire and Release, which don't overlap
+	token  locker.Token            // from the grant on
 	held   atomic.Pointer[os.File] // file, while granted; for Renew and the handle, which overlap all
 	shared atomic.Bool             // a copy of the descriptor was handed out
 }
@@ -119,6 +133,7 @@ func (l *lock) try(ctx context.Context) (driver.Grant, error) {
 		if err != nil {
 			return driver.Grant{}, err
 		}
+		l.token = token
 		l.held.Store(l.file)
 		return driver.Grant{Token: token, Base: base}, nil
 	}
@@ -155,26 +170,4 @@ func (l *lock) check() error {
 		return fmt.Errorf("%w: lock file %s was removed or replaced", locker.ErrLost, l.path)
 	}
 	return nil
-}
-
-func (l *lock) Extension() any { return handle{l} }
-
-type handle struct{ l *lock }
-
-var _ Handle = handle{}
-
-func (h handle) File() (*os.File, error) {
-	f := h.l.held.Load()
-	if f == nil {
-		return nil, os.ErrClosed
-	}
-	h.l.shared.Store(true)
-	dup, err := duplicate(f)
-	if h.l.held.Load() == nil { // released in between
-		if err == nil {
-			_ = dup.Close()
-		}
-		return nil, os.ErrClosed
-	}
-	return dup, err
 }

@@ -95,7 +95,8 @@ func init() { locker.Register(backend, open) }
 // from the present working directory. The error matches [locker.ErrOption] when dir can't be
 // trusted, and [errors.ErrUnsupported] on a system without flock(2).
 func New(dir string) (locker.Locker, error) {
-	d, err := newDriver(dir)
+	// ObeysContext isn't declared: nothing interrupts a system call on a file system that hangs.
+	l, err := newLocker(dir, driver.Config{Features: locker.FeatureSlots})
 	if err != nil {
 		return nil, kit.OpenError(backend, err)
 	}
@@ -138,7 +139,7 @@ type Handle interface {
 	// inherits the descriptor from the child, is protected until it ends. Release unlocks for all
 	// of them at once, so call it after the child has ended. Nothing may be written to the file.
 	//
-	// It fails with [os.ErrClosed] once the lease is over.
+	// It fails with [os.ErrClosed] once the lease is over, also while its minimum hold keeps the lock.
 	File() (*os.File, error)
 }
 
