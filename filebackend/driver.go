@@ -134,6 +134,7 @@ func (l *lock) try(ctx context.Context) (driver.Grant, error) {
 			return driver.Grant{}, err
 		}
 		l.token = token
+		granted.add(l.file)
 		l.held.Store(l.file)
 		return driver.Grant{Token: token, Base: base}, nil
 	}
@@ -153,6 +154,7 @@ func (l *lock) Release(context.Context) error {
 		_ = touch(l.file) // waiters are woken when the file is closed, which a child may do much later
 	}
 	_ = l.file.Close() // everything written is on the disk, and the lock is free
+	granted.remove(l.file)
 	l.file = nil
 	return nil
 }
