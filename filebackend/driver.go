@@ -15,13 +15,24 @@ import (
 
 type fileDriver struct {
 	dir        string
+	fsName     string // of the file system
 	guarantees locker.Guarantees
+	locker     locker.Locker // that uses the driver; nil in tests of the driver alone
 	watcher    watcher
 }
 
 var _ driver.Driver = (*fileDriver)(nil)
 
-func newDriver(dir string) (driver.Driver, error) {
+func newLocker(dir string, cfg driver.Config) (locker.Locker, error) {
+	d, err := newDriver(dir)
+	if err != nil {
+		return nil, err
+	}
+	d.locker = driver.New(d, cfg)
+	return d.locker, nil
+}
+
+func newDriver(dir string) (*fileDriver, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: no directory", locker.ErrOption)
 	}
@@ -33,7 +44,7 @@ func newDriver(dir string) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &fileDriver{dir: at.dir, guarantees: guaranteesIn(dir, at.kind, at.fsName)}
+	d := &fileDriver{dir: at.dir, fsName: at.fsName, guarantees: guaranteesIn(dir, at.kind, at.fsName)}
 	if !inspects(at.kind) {
 		d.guarantees.Inspection = locker.InspectionNone
 	}
@@ -44,7 +55,8 @@ func (d *fileDriver) Guarantees() locker.Guarantees { return d.guarantees }
 
 func (d *fileDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
 	return &lock{
-		d: d, path: filepath.Join(d.dir, fileName(req.Name, req.Slot)), owner: driver.NewOwner(), label: driver.LabelOf(req).String(),
+		d: d, name: req.Name, slot: req.Slot, path: filepath.Join(d.dir, fileName(req.Name, req.Slot)),
+		owner: driver.NewOwner(), label: driver.LabelOf(req).String(),
 	}, nil
 }
 
@@ -56,21 +68,21 @@ func (d *fileDriver) Renew(_ context.Context, locks []driver.Lock, report func(i
 	}
 }
 
-func (d *fileDriver) Close(context.Context) error {
-	d.watcher.close()
-	return nil
-}
+func (d *fileDriver) Close(ctx context.Context) error { return d.watcher.close(ctx) }
 
 // lock is one acquisition. For the kernel, its open file is the owner of the lock. All tries use
 // the same file: to close it after each try would wake the other waiters, and they would do the
 // same.
 type lock struct {
 	d      *fileDriver
+	name   string
+	slot   int
 	path   string
 	owner  string
 	label  string                  // what it says of itself; empty: nothing
 	tried  bool                    // Acquire was called
 	file   *os.File                // used by Acquire and Release, which don't overlap
+	token  locker.Token            // from the grant on
 	held   atomic.Pointer[os.File] // file, while granted; for Renew and the handle, which overlap all
 	shared atomic.Bool             // a copy of the descriptor was handed out
 }
@@ -121,6 +133,8 @@ func (l *lock) try(ctx context.Context) (driver.Grant, error) {
 		if err != nil {
 			return driver.Grant{}, err
 		}
+		l.token = token
+		granted.add(l.file)
 		l.held.Store(l.file)
 		return driver.Grant{Token: token, Base: base}, nil
 	}
@@ -140,6 +154,7 @@ func (l *lock) Release(context.Context) error {
 		_ = touch(l.file) // waiters are woken when the file is closed, which a child may do much later
 	}
 	_ = l.file.Close() // everything written is on the disk, and the lock is free
+	granted.remove(l.file)
 	l.file = nil
 	return nil
 }
@@ -157,26 +172,4 @@ func (l *lock) check() error {
 		return fmt.Errorf("%w: lock file %s was removed or replaced", locker.ErrLost, l.path)
 	}
 	return nil
-}
-
-func (l *lock) Extension() any { return handle{l} }
-
-type handle struct{ l *lock }
-
-var _ Handle = handle{}
-
-func (h handle) File() (*os.File, error) {
-	f := h.l.held.Load()
-	if f == nil {
-		return nil, os.ErrClosed
-	}
-	h.l.shared.Store(true)
-	dup, err := duplicate(f)
-	if h.l.held.Load() == nil { // released in between
-		if err == nil {
-			_ = dup.Close()
-		}
-		return nil, os.ErrClosed
-	}
-	return dup, err
 }

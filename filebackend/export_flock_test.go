@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -39,11 +40,13 @@ type Disk interface {
 	io.ReaderAt
 	Name() string
 	WriteSynced(b []byte, at int64) error
+	SyncEarlier() error
 }
 
 type disk struct{ Disk }
 
 func (d disk) writeSynced(b []byte, at int64) error { return d.WriteSynced(b, at) }
+func (d disk) syncEarlier() error                   { return d.SyncEarlier() }
 
 func Mint(d Disk, syncDir func() error) (locker.Token, error) {
 	return mint(disk{d}, driver.NewOwner(), "1795221171926 web-7f9c/4711/reportd", syncDir)
@@ -76,6 +79,31 @@ func OpenSynced(dir, path string) (f *os.File, write func(b []byte, at int64) er
 func Decode(record []byte) (locker.Token, bool) {
 	g, ok := decode(record)
 	return g.token, ok
+}
+
+// Granted returns the files below dir that are kept open because their locks were granted.
+func Granted(dir string) (files []*os.File) {
+	granted.mu.Lock()
+	defer granted.mu.Unlock()
+	for f := range granted.files {
+		if filepath.Dir(f.Name()) == dir {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// EndGranted does what the end of the process does to the locks below dir.
+func EndGranted(dir string) {
+	for _, f := range Granted(dir) {
+		granted.remove(f)
+		_ = f.Close()
+	}
+}
+
+// IsOf reports whether the lock with a name, a slot and a token is of a lease that is held.
+func IsOf(name string, slot int, token locker.Token, lease locker.LeaseInfo, now time.Time) bool {
+	return (&lock{name: name, slot: slot, token: token}).isOf(lease, now)
 }
 
 // DecodeHolder returns whom a record names.

@@ -33,11 +33,22 @@ func SetIdleTime(d time.Duration) (before time.Duration) {
 
 var IsProcess = isProcess
 
-// HoldersIn reads a table as /proc/locks has it.
-func HoldersIn(table, device string) map[uint64]int {
-	held := make(holders)
-	held.add(table, device)
-	return held
+// Holders reads tables as /proc/locks has them.
+type Holders struct{ holders }
+
+func NewHolders(fsName string) Holders                  { return Holders{newHolders(fsName)} }
+func (h Holders) Add(table, device string)              { h.add(table, device) }
+func (h Holders) Of(path string) (*locker.Party, error) { return h.of(path) }
+func (h Holders) PIDs(file uint64) []int                { return h.pids[file] }
+func (h Holders) Files() int                            { return len(h.pids) }
+
+var KindName = func(magic uint32) string { _, name := kindOf(magic); return name }
+
+// StuckReader makes a driver wait at Close for a reader of notices, until ended is called.
+func StuckReader(d driver.Driver) (ended func()) {
+	readers := &d.(*fileDriver).watcher.readers
+	readers.Add(1)
+	return readers.Done
 }
 
 // NewestToken is the token of the newest record at path.

@@ -11,8 +11,9 @@
 //
 // The kernel frees the lock at once when the holder's process ends, however that happens. There is
 // no TTL: a lease has no deadline, and a holder that hangs or is stopped (SIGSTOP) keeps the lock
-// until it continues or is killed. [locker.WithTTL] is refused with an error that matches
-// [errors.ErrUnsupported]. [locker.WithMaxHold] ends a lease of a process that still runs.
+// until it continues or is killed. A lease that the program forgets is held until the process ends.
+// [locker.WithTTL] is refused with an error that matches [errors.ErrUnsupported].
+// [locker.WithMaxHold] ends a lease of a process that still runs.
 //
 // Each lock has one file. It contains the last token and, for people who look, the owner and the
 // process to which it was granted. A new token is on the disk before the lease is granted, and is
@@ -95,12 +96,12 @@ func init() { locker.Register(backend, open) }
 // from the present working directory. The error matches [locker.ErrOption] when dir can't be
 // trusted, and [errors.ErrUnsupported] on a system without flock(2).
 func New(dir string) (locker.Locker, error) {
-	d, err := newDriver(dir)
+	// ObeysContext isn't declared: nothing interrupts a system call on a file system that hangs.
+	l, err := newLocker(dir, driver.Config{Features: locker.FeatureSlots})
 	if err != nil {
 		return nil, kit.OpenError(backend, err)
 	}
-	// ObeysContext isn't declared: nothing interrupts a system call on a file system that hangs.
-	return driver.New(d, driver.Config{Features: locker.FeatureSlots}), nil
+	return l, nil
 }
 
 // Guarantees is what a Locker of this package promises when its directory is on a disk of this
@@ -138,7 +139,7 @@ type Handle interface {
 	// inherits the descriptor from the child, is protected until it ends. Release unlocks for all
 	// of them at once, so call it after the child has ended. Nothing may be written to the file.
 	//
-	// It fails with [os.ErrClosed] once the lease is over.
+	// It fails with [os.ErrClosed] once the lease is over, also while its minimum hold keeps the lock.
 	File() (*os.File, error)
 }
 

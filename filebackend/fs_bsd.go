@@ -2,7 +2,10 @@
 
 package filebackend
 
-import "syscall"
+import (
+	"strings"
+	"syscall"
+)
 
 // O_DSYNC is missing on some of these systems, and doesn't reach the disk's platter on macOS.
 // [os.File.Sync] does.
@@ -28,11 +31,13 @@ func fileSystemOf(dir string) (fileSystem, string, error) {
 	return kindOf(flags, string(name)), string(name), nil
 }
 
-// kindOf decides by MNT_LOCAL, which the kernel sets for file systems that no other machine uses.
+// kindOf decides by MNT_LOCAL, which the kernel sets for file systems that no other machine uses. Some
+// kernels also set it for FUSE, which runs in a user's process, may be anything, and is usually a
+// network file system.
 func kindOf(flags uint64, name string) fileSystem {
 	const mntLocal = 0x1000 // missing in package syscall
 	switch {
-	case flags&mntLocal == 0:
+	case flags&mntLocal == 0, strings.Contains(name, "fuse"):
 		return fsNetwork
 	case name == "tmpfs" || name == "mfs":
 		return fsMemory

@@ -23,6 +23,10 @@ func TestFileSystemKinds(t *testing.T) {
 		{others, "nfs", filebackend.Network},
 		{0, "smbfs", filebackend.Network},
 		{0, "tmpfs", filebackend.Network},
+		{local, "fuse", filebackend.Network},
+		{local, "fusefs", filebackend.Network},
+		{local, "fuse.sshfs", filebackend.Network},
+		{local, "macfuse", filebackend.Network},
 	} {
 		if got := filebackend.KindOf(c.flags, c.name); got != c.want {
 			t.Errorf("%s with flags %#x is %v, want %v", c.name, c.flags, got, c.want)

@@ -87,9 +87,6 @@ func (d *fileDriver) List(prefix string, _ int) driver.Pages {
 	}
 }
 
-// holders are the processes that hold locks on files of one device, by the number of the file.
-type holders map[uint64]int
-
 // lockTableReadings is how often the lock table is read if the kernel gives it in parts: it may skip a
 // lock when others have gone between two parts.
 const lockTableReadings = 8
@@ -97,17 +94,17 @@ const lockTableReadings = 8
 // holders reads the lock table.
 func (d *fileDriver) holders() (holders, error) {
 	if d.guarantees.Inspection == locker.InspectionNone {
-		return nil, fmt.Errorf("%w: /proc/locks doesn't show the locks in %s from here", locker.ErrNoInspector, d.dir)
+		return holders{}, fmt.Errorf("%w: /proc/locks doesn't show the locks in %s from here", locker.ErrNoInspector, d.dir)
 	}
 	device, err := deviceOf(d.dir)
 	if err != nil {
-		return nil, err
+		return holders{}, err
 	}
-	held := make(holders)
+	held := newHolders(d.fsName)
 	for range lockTableReadings {
 		table, parts, err := readLockTable()
 		if err != nil {
-			return nil, err
+			return holders{}, err
 		}
 		held.add(table, device)
 		if parts < 2 {
@@ -142,26 +139,6 @@ func readLockTable() (table string, parts int, err error) {
 	}
 }
 
-// add takes in the table. A line says
-//
-//	1: FLOCK  ADVISORY  WRITE 4711 fe:00:762127 0 EOF
-//
-// and the line of a process that waits has an arrow before the kind.
-func (h holders) add(table, device string) {
-	for line := range strings.Lines(table) {
-		fields := strings.Fields(line)
-		if len(fields) < 6 || fields[1] != "FLOCK" {
-			continue
-		}
-		text, here := strings.CutPrefix(fields[5], device+":")
-		file, err := strconv.ParseUint(text, 10, 64)
-		pid, _ := strconv.Atoi(fields[4])
-		if here && err == nil {
-			h[file] = pid
-		}
-	}
-}
-
 // of is who holds the lock at path; nil: nobody does.
 func (h holders) of(path string) (*locker.Party, error) {
 	info, err := os.Lstat(path)
@@ -171,18 +148,21 @@ func (h holders) of(path string) (*locker.Party, error) {
 	if err != nil {
 		return nil, err
 	}
-	pid, held := h[info.Sys().(*syscall.Stat_t).Ino]
+	file := fileIDOf(info)
+	if len(h.pids[file.number]) == 0 {
+		return nil, nil
+	}
+	g := grant{pid: -1} // of a directory or a FIFO, which has no record
+	if info.Mode().IsRegular() {
+		if g, err = newestGrant(path); err != nil {
+			return nil, err
+		}
+	}
+	pid, held := h.choose(file, g.pid)
 	if !held {
 		return nil, nil
 	}
 	p := &locker.Party{Session: strconv.Itoa(pid)}
-	if !info.Mode().IsRegular() {
-		return p, nil // a directory or a FIFO, which has no record
-	}
-	g, err := newestGrant(path)
-	if err != nil {
-		return nil, err
-	}
 	// Otherwise the record is of an earlier holder: this one is no Locker, or it has not written
 	// its own yet.
 	if isProcess(pid, g.pid) {

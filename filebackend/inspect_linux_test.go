@@ -198,10 +198,80 @@ func TestHoldersInTheLockTable(t *testing.T) {
 4: -> FLOCK  ADVISORY  WRITE 1375 fe:00:11 0 EOF
 5: FLOCK
 `
-	got := filebackend.HoldersIn(table, "fe:00")
-	if len(got) != 2 || got[7] != 1371 || got[10] != 1374 {
+	got := filebackend.NewHolders("ext4")
+	got.Add(table, "fe:00")
+	if got.Files() != 2 || !slices.Equal(got.PIDs(7), []int{1371}) || !slices.Equal(got.PIDs(10), []int{1374}) {
 		t.Errorf("holders = %v, want 1371 of 7 and 1374 of 10", got)
 	}
+}
+
+// On Btrfs and its like the table has one number for files of different subvolumes.
+func TestHolderAmongFilesWithOneNumber(t *testing.T) {
+	const device, somebody = "00:1f", 1 << 22 // no process has this id
+	dir := t.TempDir()
+	lease := acquire(t, open(t, dir), "x")
+	self, path := os.Getpid(), filepath.Join(dir, filebackend.FileName("x", 0))
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := info.Sys().(*syscall.Stat_t).Ino
+	find := func(fsName string, pids ...int) *locker.Party {
+		t.Helper()
+		held := filebackend.NewHolders(fsName)
+		for range 2 { // readings
+			var table strings.Builder
+			for _, pid := range pids {
+				fmt.Fprintf(&table, "1: FLOCK  ADVISORY  WRITE %d %s:%d 0 EOF\n", pid, device, number)
+			}
+			held.Add(table.String(), device)
+		}
+		if got := held.PIDs(number); !slices.Equal(got, pids) {
+			t.Errorf("%s: processes = %v, want %v", fsName, got, pids)
+		}
+		p, err := held.Of(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	want := func(what string, p *locker.Party, pid int, token locker.Token) {
+		t.Helper()
+		switch {
+		case pid == 0 && p != nil:
+			t.Errorf("%s: held by %+v, want nobody", what, p)
+		case pid != 0 && (p == nil || p.Session != strconv.Itoa(pid) || p.Token != token):
+			t.Errorf("%s: held by %+v, want process %d with token %d", what, p, pid, token)
+		}
+	}
+	for magic, repeated := range map[uint32]bool{0x9123683e: true, 0xca451a4e: true, 0x3434: true, 0xef53: false, 0x58465342: false} {
+		name := filebackend.KindName(magic)
+		if p := find(name, somebody); (p == nil) != repeated {
+			t.Errorf("%s: another process that may have locked another file counts as %+v", name, p)
+		}
+		want(name, find(name, self), self, lease.Token())
+	}
+	want("the other file is first in the table", find("Btrfs", somebody, self), self, lease.Token())
+	want("the other file is last in the table", find("Btrfs", self, somebody), self, lease.Token())
+
+	// The record of a lock that is free names this process, which has locked the other file.
+	release(t, lease)
+	want("a former holder", find("Btrfs", self), 0, 0)
+	lease = acquire(t, open(t, dir), "x")
+
+	// The record doesn't name the holder, as with flock(1).
+	if err := os.WriteFile(path, filebackend.Encode(7, "0123456789abcdef0123456789abcdef", somebody-1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want("a process that has ended", find("Btrfs", somebody-1), somebody-1, 7)
+	want("a holder without a record", find("Btrfs", somebody, self, somebody-2), self, 0)
+	release(t, lease)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	want("a process that has the file open and not locked", find("Btrfs", self), 0, 0)
 }
 
 // The process that has the lock may have another number in the namespace in which it has written

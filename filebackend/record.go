@@ -121,6 +121,7 @@ type recordFile interface {
 	io.ReaderAt
 	Name() string
 	writeSynced(b []byte, at int64) error // returns nil when b is on the disk
+	syncEarlier() error                   // returns nil when all that can be read is on the disk
 }
 
 // newest returns the last token of a lock file and its slot.
@@ -168,6 +169,11 @@ func mint(f recordFile, owner, label string, syncDir func() error) (locker.Token
 	token, err := next(last, time.Now())
 	if err != nil {
 		return 0, fmt.Errorf("lock file %s: %w", f.Name(), err)
+	}
+	// Where writing and syncing are two calls, a process that was killed between them has left a record
+	// that isn't on the disk. The other slot, which is overwritten now, is the only one there.
+	if err := f.syncEarlier(); err != nil {
+		return 0, err
 	}
 	at := int64(slots-1-slot) * slotSize
 	if err := f.writeSynced(encodeWithLabel(token, owner, os.Getpid(), label), at); err != nil {

@@ -78,6 +78,7 @@ type disk struct {
 	t             *testing.T
 	cache, stored []byte
 	fate          func() fate // of the next write
+	dead          bool        // the process that mints was killed
 }
 
 type fate int
@@ -86,6 +87,7 @@ const (
 	written fate = iota // and on the disk
 	failed              // the disk reports an error, and may contain anything
 	crashed             // the machine, in the middle of the write
+	killed              // the process, when others can read the write and before it is synced
 )
 
 var errDisk = errors.New("disk error")
@@ -102,8 +104,15 @@ func (d *disk) Name() string { return "disk" }
 func (d *disk) ReadAt(b []byte, at int64) (int, error) { return copy(b, d.cache[at:]), nil }
 
 func (d *disk) WriteSynced(b []byte, at int64) error {
+	if d.dead {
+		return errDisk
+	}
 	fate := d.fate()
 	copy(d.cache[at:], b)
+	if fate == killed {
+		d.dead = true
+		return errDisk
+	}
 	switch cut := rand.N(len(b) + 1); {
 	case fate == written:
 		copy(d.stored[at:], b)
@@ -120,10 +129,16 @@ func (d *disk) WriteSynced(b []byte, at int64) error {
 	return errDisk
 }
 
+func (d *disk) SyncEarlier() error {
+	copy(d.stored, d.cache)
+	return nil
+}
+
 // crash leaves what is on the disk.
 func (d *disk) crash() { copy(d.cache, d.stored) }
 
 func (d *disk) mint() (locker.Token, error) {
+	d.dead = false // it is another process
 	return filebackend.Mint(d, func() error { return nil })
 }
 
@@ -155,7 +170,7 @@ func TestTornWrite(t *testing.T) {
 func TestTokensRiseOverDiskFailures(t *testing.T) {
 	for range 2000 {
 		d := newDisk(t, farAhead)
-		d.fate = func() fate { return fate(rand.N(3)) }
+		d.fate = func() fate { return fate(rand.N(4)) }
 		last := farAhead
 		for range 20 {
 			switch token, err := d.mint(); {
@@ -170,6 +185,29 @@ func TestTokensRiseOverDiskFailures(t *testing.T) {
 			if rand.N(4) == 0 {
 				d.crash()
 			}
+		}
+	}
+}
+
+// A process that is killed between the write and the sync leaves a record that a crash of the machine
+// undoes. The next grant overwrites the other slot, and that write may be torn.
+func TestKilledBeforeTheSync(t *testing.T) {
+	fates := []fate{written, killed, crashed}
+	for range 20 { // what a torn write leaves is random
+		d, next := newDisk(t, farAhead), 0
+		d.fate = func() fate { next++; return fates[min(next-1, len(fates)-1)] }
+		granted, err := d.mint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range len(fates) - 1 {
+			if _, err := d.mint(); !errors.Is(err, errDisk) {
+				t.Fatalf("mint = %v, want an error of the disk", err)
+			}
+		}
+		d.fate = func() fate { return written }
+		if token, err := d.mint(); err != nil || token <= granted {
+			t.Fatalf("token %d, %v after %d", token, err, granted)
 		}
 	}
 }

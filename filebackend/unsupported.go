@@ -16,7 +16,7 @@ const (
 	inspection = locker.InspectionNone
 )
 
-func newDriver(string) (driver.Driver, error) {
+func newLocker(string, driver.Config) (locker.Locker, error) {
 	return nil, fmt.Errorf("%w on %s: file locks need flock(2), and network file systems must be recognised",
 		errors.ErrUnsupported, runtime.GOOS)
 }

@@ -1,8 +1,10 @@
 package filebackend
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"syscall"
@@ -27,6 +29,7 @@ var idleTime = time.Second
 type watcher struct {
 	mu      sync.Mutex
 	inst    *inotify // nil: there is none
+	closed  bool     // no instance is made any more, and the present one ends
 	readers sync.WaitGroup
 }
 
@@ -39,10 +42,13 @@ type inotify struct {
 }
 
 // watch begins to watch the file at path. The channel is nil when that isn't possible, because the
-// user has no instance left or the file is gone. stop ends the watch.
+// user has no instance left, the file is gone, or the watcher is closed. stop ends the watch.
 func (w *watcher) watch(path string) (notices kit.Signal, stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.closed {
+		return nil, func() {}
+	}
 	if w.inst == nil {
 		fd, err := syscall.InotifyInit1(syscall.IN_NONBLOCK | syscall.IN_CLOEXEC)
 		if err != nil {
@@ -83,9 +89,10 @@ func (w *watcher) stop(i *inotify, wd int32, notice kit.Signal) {
 	w.idle(i)
 }
 
-// idle ends the reader of an instance without waiters after idleTime.
+// idle ends the reader of an instance without waiters after idleTime. After close it ends at once, and
+// a later deadline would keep it.
 func (w *watcher) idle(i *inotify) {
-	if len(i.waiters) == 0 {
+	if len(i.waiters) == 0 && !w.closed {
 		_ = i.file.SetReadDeadline(time.Now().Add(idleTime))
 	}
 }
@@ -109,13 +116,14 @@ func (w *watcher) pass(i *inotify, events []byte, err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
+	case w.closed:
 	case err == nil:
 		i.notify(events)
 		return true
 	case errors.Is(err, os.ErrDeadlineExceeded) && len(i.waiters) > 0:
 		return true // a waiter has come at the last moment
 	}
-	w.inst = nil // after a system error, waiters try without notices
+	w.inst = nil // after close or a system error, waiters try without notices
 	return false
 }
 
@@ -142,12 +150,24 @@ func wake(waiters map[kit.Signal]struct{}) {
 	}
 }
 
-// close ends the reader and waits for it. No lock is waited for any more.
-func (w *watcher) close() {
+// close ends the reader, also if callers still wait for notices. It waits for the end of the reader or
+// of ctx.
+func (w *watcher) close(ctx context.Context) error {
 	w.mu.Lock()
+	w.closed = true
 	if w.inst != nil {
 		_ = w.inst.file.SetReadDeadline(time.Now())
 	}
 	w.mu.Unlock()
-	w.readers.Wait()
+	ended := make(chan struct{})
+	go func() {
+		w.readers.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the reader of notices doesn't end: %w", context.Cause(ctx))
+	}
 }

@@ -177,3 +177,67 @@ func TestCloseWakesWaiters(t *testing.T) {
 		t.Errorf("Acquire = %v, want ErrClosed", g.err)
 	}
 }
+
+// Calls may be under way when the driver is closed. Close ends the reader of notices although they wait,
+// and no call can start another one.
+func TestCloseEndsTheReaderWhileSomebodyWaits(t *testing.T) {
+	for what, leaves := range map[string]bool{"stays": false, "leaves meanwhile": true} {
+		t.Run(what, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x")
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, err := filebackend.NewDriver(filepath.Dir(path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := readers()
+			notices, stop := filebackend.Watch(d, path)
+			if notices == nil {
+				t.Fatal("nothing is watched")
+			}
+			eventually(t, "the reader reads", func() bool { return readers() == before+1 })
+			if leaves {
+				if err := os.Remove(path); err != nil { // else the end of the watch wakes the reader
+					t.Fatal(err)
+				}
+				<-notices
+				// So stop runs before the reader, which Close has woken.
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+				stopped := make(chan struct{})
+				go func() { defer close(stopped); stop() }()
+				defer func() { <-stopped }()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), atOnce)
+			defer cancel()
+			if err := d.Close(ctx); err != nil {
+				t.Fatalf("Close = %v", err)
+			}
+			eventually(t, "the reader has ended", func() bool { return readers() == before })
+			if notices, _ := filebackend.Watch(d, filepath.Dir(path)); notices != nil || readers() != before {
+				t.Error("a watch began after Close")
+			}
+		})
+	}
+}
+
+// A reader that doesn't end holds Close up no longer than its context lasts.
+func TestCloseWaitsForTheReaderInItsContext(t *testing.T) {
+	d, err := filebackend.NewDriver(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := filebackend.StuckReader(d)
+	defer ended()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Close = %v, want the error of its context", err)
+	}
+}
+
+// readers counts the goroutines of this process that read notices.
+func readers() int {
+	buf := make([]byte, 1<<20)
+	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "filebackend.(*watcher).read(")
+}

@@ -3,6 +3,8 @@
 package filebackend
 
 import (
+	"context"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
@@ -14,4 +16,4 @@ type watcher struct{}
 
 func (*watcher) watch(string) (kit.Signal, func()) { return nil, func() {} }
 
-func (*watcher) close() {}
+func (*watcher) close(context.Context) error { return nil }

@@ -33,7 +33,8 @@
 // that is alive, and so does the end of a TTL; nobody can overtake the queue. A waiter whose
 // connection breaks loses its place, and queues again. The holder is notified at once when its lock
 // is taken away. Tokens are max(last + 1, µs of the clock), so they rise for as long as the Server
-// exists, whatever happens to the data. The tokens of URLs rise for as long as the process lives.
+// exists. After [Server.Wipe] only the clock makes them rise, so they fall if it is set back. The
+// tokens of URLs rise for as long as the process lives, with the same exception.
 package membackend
 
 import (
