@@ -78,6 +78,9 @@
 //     be executed twice, the second time after its clean-up.
 //  10. lost may be called at any time, even before Lock has returned, more than once, from any
 //     goroutine, and with the driver's mutexes held. Calls that come too late are ignored.
+//  11. A driver whose leases never end by time (a [Config.TTL] of 0) keeps reachable what holds its
+//     locks. The engine has no timer for such a lease, so if a program forgets the lease and the
+//     Locker, the garbage collector takes both, and must not free the lock.
 //
 // # Which calls run at the same time
 //
