@@ -16,41 +16,25 @@ import (
 // more: most drivers end it themselves then, and their error says more.
 const ownWords = 100 * time.Millisecond
 
-// maxLeft is how many calls may be left behind before no other is made. A system call that hangs
-// keeps a thread, and Go ends a process with 10,000 of them.
-const maxLeft = 100
+// maxAside is how many of these calls are under way at once. A system call that hangs keeps a thread,
+// and Go ends a process with 10,000 of them.
+const maxAside = 1000
 
-var errManyHang = fmt.Errorf("%w: %d calls are still to be answered", locker.ErrNoAnswer, maxLeft)
-
-// aside makes a call in a goroutine of its own, for which enter was called. The caller calls forget
-// when it doesn't wait any more, also if the call is over.
-func (e *engine) aside(call func()) (forget func(), err error) {
-	var isLeft, isOver bool
-	e.mu.Lock()
-	full := e.left >= maxLeft
-	e.mu.Unlock()
-	if full {
+// aside makes a call in a goroutine of its own, for which enter was called. It makes none, and returns
+// false, if ctx ends while too many others are under way.
+func (e *engine) aside(ctx context.Context, call func()) bool {
+	select {
+	case e.asides <- struct{}{}:
+	case <-ctx.Done():
 		e.leave()
-		return nil, errManyHang
+		return false
 	}
 	go func() {
 		defer e.leave()
+		defer func() { <-e.asides }()
 		call()
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		isOver = true
-		if isLeft {
-			e.left--
-		}
 	}()
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if !isOver {
-			isLeft = true
-			e.left++
-		}
-	}, nil
+	return true
 }
 
 // callOnce makes one call of the driver that belongs to no acquisition, bounded by the caller's
@@ -83,16 +67,14 @@ func answerTo[T any](ctx context.Context, e *engine, call func(ctx context.Conte
 		value T
 		err   error
 	}
+	var nothing T
 	answered := make(chan answer, 1)
-	forget, err := e.aside(func() {
+	if !e.aside(ctx, func() {
 		value, err := call(ctx)
 		answered <- answer{value, err}
-	})
-	var nothing T
-	if err != nil {
-		return nothing, err
+	}) {
+		return nothing, ctx.Err()
 	}
-	defer forget()
 	select {
 	case a := <-answered:
 		return a.value, a.err

@@ -13,7 +13,7 @@ import (
 // a caller. Where the driver declares that it obeys contexts, the first request of an acquisition
 // and the first try to release a lease are made on the goroutine of the caller, which would wait
 // for the answer anyway: the way to another goroutine and back costs more than the engine's own
-// work. Which goroutine makes a call, and with which limit, is decided in this file.
+// work. Which goroutine makes a call, and with which limit, is decided in this file and in aside.go.
 
 // callLimit bounds every call of the driver for which no shorter limit follows from the TTL.
 const callLimit = 5 * time.Second

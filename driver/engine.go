@@ -41,6 +41,7 @@ func New(d Driver, cfg Config) locker.Locker {
 		leases:  make(map[*lease]struct{}),
 		counts:  newCounts(),
 		fires:   unarmed,
+		asides:  make(chan struct{}, maxAside),
 		closing: make(chan struct{}),
 		drained: make(chan struct{}),
 		down:    make(chan struct{}),
@@ -54,7 +55,8 @@ func New(d Driver, cfg Config) locker.Locker {
 // counts it.
 type engine struct {
 	driver  Driver
-	backend string // its name, for errors and events
+	backend string        // its name, for errors and events
+	asides  chan struct{} // has an element for each call that is under way; see aside.go
 	cfg     Config
 	tracers atomic.Pointer[[]*observer] // nil: there are none
 
@@ -70,8 +72,6 @@ type engine struct {
 	removers int      // goroutines that make the calls of Release
 
 	cancels []func() // for unlock to call
-
-	left int // calls that hang, and that nobody waits for; see aside.go
 
 	calls    uint64 // of Acquire so far: the id of the last one
 	counts   counts

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -46,7 +47,8 @@ func TestTheCallerLeavesADriverThatHangs(t *testing.T) {
 }
 
 // Callers that ask again and again don't fill the process with calls that hang.
-func TestFewCallsAreLeftBehind(t *testing.T) {
+func TestFewCallsAreUnderWay(t *testing.T) {
+	const atOnce, callers = 1000, 3000
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		healed := make(chan struct{})
@@ -59,17 +61,23 @@ func TestFewCallsAreLeftBehind(t *testing.T) {
 			_, err := locker.CurrentToken(t.Context(), l, "a", 0)
 			return err
 		}
-		for range 200 {
-			matches(t, "CurrentToken", ask(), locker.ErrNoAnswer)
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() { matches(t, "CurrentToken", ask(), locker.ErrNoAnswer) })
 		}
-		if n := calls.Load(); n != 100 {
-			t.Errorf("%d calls are left behind, want 100", n)
+		all.Wait()
+		if n := calls.Load(); n != atOnce {
+			t.Errorf("%d calls are under way, want %d", n, atOnce)
 		}
 		close(healed)
-		synctest.Wait()
-		if err := ask(); err != nil {
-			t.Errorf("CurrentToken of a driver that answers again = %v", err)
+		for range callers { // of which some wait for others
+			all.Go(func() {
+				if err := ask(); err != nil {
+					t.Errorf("CurrentToken of a driver that answers again = %v", err)
+				}
+			})
 		}
+		all.Wait()
 		l.Close()
 	})
 }

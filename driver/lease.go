@@ -97,8 +97,10 @@ func (l *lease) Renew(ctx context.Context) error {
 	if !e.enter() { // Close has ended the lease
 		return l.err()
 	}
+	limited, cancel := context.WithTimeout(ctx, renewLimit(l.req.TTL)+ownWords) // the driver may ignore its context
+	defer cancel()
 	result := make(chan error, 1)
-	forget, err := e.aside(func() {
+	e.aside(limited, func() {
 		var err error
 		call, sent := context.WithoutCancel(ctx), Stamp()
 		e.callRenew(call, l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
@@ -107,17 +109,15 @@ func (l *lease) Renew(ctx context.Context) error {
 		})
 		result <- err
 	})
-	if err != nil {
-		return e.fail("renew", l.req.Name, err)
-	}
-	defer forget()
+	var err error
 	select {
 	case err = <-result:
-	case <-ctx.Done():
-		err = fmt.Errorf("%w: %w", locker.ErrNoAnswer, ContextError(ctx))
-	case <-time.After(renewLimit(l.req.TTL) + ownWords): // the driver ignores its context
-		err = locker.ErrNoAnswer
 	case <-l.done:
+	case <-limited.Done():
+		err = locker.ErrNoAnswer
+		if over := ContextError(ctx); over != nil {
+			err = fmt.Errorf("%w: %w", err, over)
+		}
 	}
 	if endErr := l.Err(); endErr != nil {
 		return endErr

@@ -83,6 +83,9 @@ func Decode(record []byte) (locker.Token, bool) {
 
 // Granted returns the files below dir that are kept open because their locks were granted.
 func Granted(dir string) (files []*os.File) {
+	if real, err := filepath.EvalSymlinks(dir); err == nil { // as the files are called
+		dir = real
+	}
 	granted.mu.Lock()
 	defer granted.mu.Unlock()
 	for f := range granted.files {

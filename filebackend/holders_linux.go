@@ -24,9 +24,9 @@ func fileIDOf(info fs.FileInfo) fileID {
 	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // it has 32 bits on some machines
 }
 
-// repeating are the file systems whose subvolumes or snapshots have files with the same numbers on one
-// device.
-var repeating = []string{"Btrfs", "bcachefs", "NILFS"}
+// repeating are the file systems whose subvolumes have files with the same numbers in the table, and are
+// devices of their own for stat. (On bcachefs and NILFS stat doesn't distinguish them either.)
+var repeating = []string{"Btrfs"}
 
 func newHolders(fsName string) holders {
 	return holders{

@@ -73,6 +73,9 @@ type breaking struct {
 
 // explain says also what has perhaps happened to the lease, if no answer came in time.
 func (b *breaking) explain(err error) error {
+	if b.isUnsure && errors.Is(err, errNoToken) {
+		err = locker.ErrNoAnswer
+	}
 	if !b.isAsked && !b.isUnsure || !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, errTakenOver) {
 		return err
 	}

@@ -55,7 +55,7 @@ func (b *breaking) look(ctx context.Context) (holds, isBroken bool, err error) {
 		return true, holder.Broken != nil, nil
 	case b.isAsked:
 		return !isKnown && b.mayHold(found), false, nil
-	case isKnown && b.isUnsure: // it may have had the lock until that request
+	case b.isUnsure && (isKnown || !found.isOfLocker(b.key)): // it may have had the lock until that request
 		return false, false, locker.ErrNoAnswer
 	case isKnown:
 		return false, false, locker.ErrNotHolder

@@ -99,6 +99,8 @@ func TestBreakWithoutAnAnswer(t *testing.T) {
 		"a transaction has the lock":             {table(held{5, waited, "81"}), transaction, "", ""},
 		"nobody has the lock":                    {table(held{5, waited, "81"}), nil, "", ""},
 		"its row came after the look":            {table(held{5, tried, ""}), nil, "the lease may have ended", "may be marked"},
+		"it came so late, a transaction has":     {table(held{5, tried, ""}), transaction, "the lease may have ended", "may be marked"},
+		"it came so late, nobody has a row":      {table(held{5, tried, ""}), table(held{6, tried, ""}), "the lease may have ended", "may be marked"},
 		"it came so late, and the next one has":  {table(held{5, tried, ""}), table(held{6, tried, "82"}), "the lease may have ended", "may be marked"},
 	} {
 		for _, atOnce := range []bool{true, false} {

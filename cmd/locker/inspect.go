@@ -36,16 +36,32 @@ func listed(ctx context.Context, l locker.Locker, prefix string, waiters int) (a
 		case err == nil:
 			all = append(all, s)
 		case len(all) > 0 && errors.Is(err, locker.ErrNoInspector):
-			var of *locker.Error
-			if errors.As(err, &of) {
-				err = of.Err
-			}
-			return all, fmt.Errorf("not all locks are listed: %w", err), nil
+			return all, notAll(err), nil
 		default:
 			return nil, nil, err
 		}
 	}
 	return all, nil, nil
+}
+
+func notAll(err error) error {
+	var of *locker.Error
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	return fmt.Errorf("not all locks are listed: %w", err)
+}
+
+// onScreen is listed for a screen, which is empty if no name is known. note says if locks are left out.
+func onScreen(ctx context.Context, l locker.Locker, prefix string) (all []locker.Status, note string, err error) {
+	all, leftOut, err := listed(ctx, l, prefix, 0)
+	if errors.Is(err, locker.ErrNoInspector) {
+		leftOut, err = notAll(err), nil
+	}
+	if leftOut != nil {
+		note = printable(leftOut.Error())
+	}
+	return all, note, err
 }
 
 // answer is the end of a command that has printed what it knows, with a warning if locks are left

@@ -127,6 +127,9 @@ func showPermits(
 			}
 		}
 	}
+	if len(rows) == 0 && leftOut != nil {
+		return "", false, nil, leftOut
+	}
 	(&lsOptions{}).order(rows)
 	if json {
 		return rowsJSON(rows), n > 0, leftOut, nil

@@ -137,15 +137,12 @@ func topOf(l locker.Locker, prefix string, every time.Duration, in io.Reader, ou
 // topRows are the locks of the screen. note says if locks are left out.
 func topRows(ctx context.Context, l locker.Locker, prefix string) (rows []top.Row, note string, err error) {
 	now := time.Now()
-	all, leftOut, err := listed(ctx, l, prefix, 0)
+	all, note, err := onScreen(ctx, l, prefix)
 	if err != nil {
 		return nil, "", plainError(err)
 	}
 	for _, s := range all {
 		rows = append(rows, topRow(rowOf(l.Guarantees().Backend, s, now)))
-	}
-	if leftOut != nil {
-		note = printable(leftOut.Error())
 	}
 	return rows, note, nil
 }

@@ -170,7 +170,7 @@ func serve(ctx context.Context, server *http.Server, run func() error) error {
 // renewed isn't a lock that has changed. note says if locks are left out.
 func uiLocks(ctx context.Context, l locker.Locker, prefix string) (locks []ui.Lock, note string, err error) {
 	now := time.Now()
-	all, leftOut, err := listed(ctx, l, prefix, 0)
+	all, note, err := onScreen(ctx, l, prefix)
 	if err != nil {
 		return nil, "", err
 	}
@@ -184,9 +184,6 @@ func uiLocks(ctx context.Context, l locker.Locker, prefix string) (locks []ui.Lo
 		}
 		text, _ := json.Marshal(row) // as in rowsNDJSON
 		locks = append(locks, ui.Lock{Key: row.Key, JSON: text})
-	}
-	if leftOut != nil {
-		note = printable(leftOut.Error())
 	}
 	return locks, note, nil
 }

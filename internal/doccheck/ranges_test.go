@@ -35,7 +35,8 @@ func tooShort(text string) string {
 	return ""
 }
 
-// Every range of the dashboard and of the alerts has samples, as long as there is a scrape each minute.
+// Every range of the dashboard and of the alerts has samples, as long as there is a scrape each minute, and
+// Grafana knows how often.
 func TestRangesHaveSamples(t *testing.T) {
 	for name, least := range map[string]int{"dashboard.json": 20, "alerts.yaml": 5} {
 		text, err := os.ReadFile(filepath.Join(root, "docs/observability", name))
