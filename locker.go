@@ -74,9 +74,9 @@
 // When Acquire fails, its error says which of three things happened. [ErrHeld]: another holder has the lock.
 // A context's error: the caller gave up; a wait that timed out matches [ErrHeld] and
 // [context.DeadlineExceeded], and one whose service gave no answer, or none any more, matches [ErrNoAnswer] in
-// place of ErrHeld.
-// Any other error: the service failed. In all three cases the lock is not yours. What the attempt may have left on the service
-// is removed in the background, with retries, until the service has confirmed it.
+// place of ErrHeld. Any other error: the service failed. In all three cases the lock is not yours. What the
+// attempt may have left on the service is removed in the background, with retries, until the service has
+// confirmed it.
 //
 // # What is the same everywhere, and what is not
 //
@@ -111,10 +111,10 @@ type Locker interface {
 	// the locker was closed. If the caller gave up, the error matches ctx's error and its cause. Any other error
 	// is the service's, or [ErrTooManyTTLs]. The error is an [*Error].
 	//
-	// A first request without an answer ends the call after some seconds, also if ctx has no end: each service has a
-	// time limit for that (a file system has none), and the error matches [ErrNoAnswer] or is the client's. Once the service has said that
-	// the lock is held, the call may wait for as long as the service is silent, because it may still have its
-	// place in the queue. Only the end of ctx bounds that.
+	// A first request without an answer ends the call after some seconds, also if ctx has no end: each service
+	// has a time limit for that, and the error matches [ErrNoAnswer] or is the client's. (Files have none: a
+	// file system may hang.) Once the service has said that the lock is held, the call may wait for as long as
+	// the service is silent, because it may still have its place in the queue. Only the end of ctx bounds that.
 	Acquire(ctx context.Context, name string, opts ...Option) (Lease, error)
 
 	// Guarantees returns what this locker promises. It doesn't change during the locker's life.

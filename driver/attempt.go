@@ -41,7 +41,7 @@ func (w *waiter) begin(l *lease) (*attempt, error) {
 // beginNew makes the first request of another acquisition.
 func (w *waiter) beginNew() (*attempt, error) {
 	select {
-	case <-w.e.closing: // since so long, perhaps, that the driver is closed
+	case <-w.e.closing: // the driver may be closed by now
 		return nil, locker.ErrClosed
 	default:
 	}

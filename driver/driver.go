@@ -67,8 +67,8 @@
 //  8. Every call returns, always: with its context, or, where the client ignores contexts, within
 //     limits of the driver's own that are far below a third of the TTL. The error of a limit of its
 //     own matches [locker.ErrNoAnswer], and no error of a context. The first call of Acquire ends
-//     within 15 s also if its context has no end. The engine survives a call
-//     that is late, but can't renew that lock in the meantime. Where Acquire and Release return at
+//     within 15 s also if its context has no end. The engine survives a call that is late, but can't
+//     renew that lock in the meantime. Where Acquire and Release return at
 //     once when their context ends, the backend declares it ([Config.ObeysContext]), and the engine
 //     calls them on the caller's goroutine. The first Lock of each call of [locker.Locker.Acquire]
 //     is always called there. If the driver panics on that goroutine, the caller may recover: the

@@ -56,7 +56,7 @@ func New(d Driver, cfg Config) locker.Locker {
 type engine struct {
 	driver  Driver
 	backend string        // its name, for errors and events
-	asides  chan struct{} // has an element for each call that is under way; see aside.go
+	asides  chan struct{} // an element for each call of aside.go that is under way
 	cfg     Config
 	tracers atomic.Pointer[[]*observer] // nil: there are none
 
