@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"io"
 	"log"
@@ -38,16 +39,23 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 		return nil, err
 	}
 	v := &service{servers: s, addrs: addrs}
+	epoch := 0
 	v.prepare = func(ctx context.Context) (err error) {
-		v.version, err = preparePostgres(ctx, addrs[0])
+		v.version, err = preparePostgres(ctx, addrs[0], epoch)
+		if err == nil {
+			epoch += epochStep
+		}
 		return err
 	}
 	return v, v.ready(ctx)
 }
 
-// preparePostgres makes the role and the tables that the libraries need, unless they exist. It
-// returns the server's version.
-func preparePostgres(ctx context.Context, addr string) (version string, err error) {
+// epochStep is far more than a server's epoch rises by before it is prepared again.
+const epochStep = 10
+
+// preparePostgres makes the role and the tables that the libraries need, unless they exist. Tokens
+// begin above the epoch. It returns the server's version.
+func preparePostgres(ctx context.Context, addr string, epoch int) (version string, err error) {
 	pool, err := pgxpool.New(ctx, postgresURL("postgres", addr))
 	if err != nil {
 		return "", err
@@ -69,8 +77,7 @@ func preparePostgres(ctx context.Context, addr string) (version string, err erro
 		return "", err
 	}
 	defer own.Close()
-	// An operator does this after a start without data. A Locker that is open doesn't.
-	if _, err := own.Exec(ctx, pgbackend.Migration("locker")); err != nil {
+	if err := migrate(ctx, own, epoch); err != nil {
 		return "", err
 	}
 	db, l, err := pglockAt(site{addrs: []string{addr}, ttl: time.Minute})
@@ -78,6 +85,20 @@ func preparePostgres(ctx context.Context, addr string) (version string, err erro
 		return "", err
 	}
 	return "Postgres " + version, errors.Join(l.TryCreateTable(), db.Close())
+}
+
+// migrate makes the schema where it is missing. After a start without data an operator does that, with
+// an epoch above all before (docs/postgres.md, "Raising the epoch"): until then a Locker that was open
+// before grants nothing, because tokens would repeat.
+func migrate(ctx context.Context, pool *pgxpool.Pool, epoch int) error {
+	exists := false
+	err := pool.QueryRow(ctx, "SELECT to_regclass('locker.locker_epoch') IS NOT NULL").Scan(&exists)
+	if err != nil || exists {
+		return err
+	}
+	_, err = pool.Exec(ctx, fmt.Sprintf("BEGIN;\n%s\nUPDATE locker.locker_epoch SET epoch = greatest(epoch, %d); COMMIT",
+		pgbackend.Migration("locker"), epoch))
+	return err
 }
 
 var postgresLibraries = []library{

@@ -48,7 +48,7 @@ func startPostgresReplica(ctx context.Context) (_ *service, err error) {
 		if err != nil || leader == nobody {
 			return errors.Join(err, errors.New("there is no primary"))
 		}
-		version, err := preparePostgres(ctx, addrs[leader])
+		version, err := preparePostgres(ctx, addrs[leader], 0)
 		v.version = version + ", a primary with a replica"
 		return errors.Join(err, isFollowed(ctx, addrs[leader]))
 	}

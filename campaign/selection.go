@@ -52,10 +52,14 @@ func (s selection) has(b backend, f fault) bool {
 }
 
 // samples says on which backend each fault is sampled: on the one with the fewest others. The last
-// faults of the table, which few backends have, choose first.
+// faults of the table, which few backends have, choose first. After a loss of all data an operator
+// has to act on Postgres, so that is sampled there.
 var samples = func() map[string]string {
-	chosen, load := make(map[string]string), make(map[string]int)
+	chosen, load := map[string]string{"data-loss": "postgres"}, map[string]int{"postgres": 1}
 	for _, f := range slices.Backward(faults) {
+		if chosen[f.name] != "" {
+			continue
+		}
 		fewest := ""
 		for _, b := range slices.Backward(backends) {
 			if b.has(f) && (fewest == "" || load[b.name] < load[fewest]) {
