@@ -129,6 +129,6 @@ func (c *campaign) newResult(ctx context.Context, file string, goOn bool) (err e
 		}
 		c.seed = c.result.Seed
 	}
-	c.result.Parallel = c.parallel
+	c.result.Parallel = max(c.result.Parallel, c.parallel)
 	return nil
 }

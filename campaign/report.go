@@ -221,4 +221,7 @@ func (r *row) remarks() (all []string) {
 	return all
 }
 
-func mark(r *row) string { return strings.ReplaceAll(strings.Join(r.remarks(), "; "), "|", "/") }
+// mark is the remarks as one cell of a table. Errors that are joined have a line each.
+func mark(r *row) string {
+	return strings.NewReplacer("|", "/", "\n", ", ").Replace(strings.Join(r.remarks(), "; "))
+}

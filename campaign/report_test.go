@@ -13,7 +13,7 @@ func TestReport(t *testing.T) {
 	r := &result{Commit: "abc", Seed: 7, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Services: map[string]string{"redis": "Redis 8"}, Parts: 2, Left: map[string]string{"redis, cut": "no iptables"}, Rows: []*row{
 			{Backend: "redis", Fault: "pause", Workload: "set", Library: "locker", Fence: true, Rounds: 5, Acknowledged: 70, Margin: &spread{1, 2, 3}},
-			{Backend: "redis", Fault: "nothing", Workload: "counter", Library: "redsync", Rounds: 4, Void: 1, Why: []string{"a | b", strings.Repeat("ä", 101)}, Fails: []string{"no"}},
+			{Backend: "redis", Fault: "nothing", Workload: "counter", Library: "redsync", Rounds: 4, Void: 1, Why: []string{"a | b\nc", strings.Repeat("ä", 101)}, Fails: []string{"no"}},
 		}}
 	file, page := filepath.Join(t.TempDir(), "r.json"), filepath.Join(t.TempDir(), "proof.md")
 	if err := r.write(file); err != nil {
@@ -34,7 +34,7 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{
 		"commit abc; seed 7; 0 s in 2 parts", "| redis | 5 | 5 | 70 | 0 | 0 | 0 | – | – |", "servers: Redis 8", "left out: redis, cut: no iptables",
 		"| pause | set | locker | yes | 5 | 70 | 0 | 0 | 0 | 1.0 / 2.0 / 3.0 | – |",
-		"| nothing | counter | redsync | no | 4 |", "**FAILS**: no", "(a / b; " + strings.Repeat("ä", 100) + " …)",
+		"| nothing | counter | redsync | no | 4 |", "**FAILS**: no", "(a / b, c; " + strings.Repeat("ä", 100) + " …)",
 		"![Margin between the holder's knowledge and the rival's grant, redis. No margin is below zero.](proof/margin-redis.svg)",
 		"go run . -backend '^redis$' -fault nothing -rounds 5 -seed 7",
 		"go run . -backend '^redis$' -fault pause -workload set -rounds 5 -seed 7",
