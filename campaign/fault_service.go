@@ -20,7 +20,7 @@ var serviceFaults = []fault{
 		serviceFault: func(ctx context.Context, s *service, _ schedule) error { return s.recreate(ctx) }},
 	{name: "majority-stop", what: "a majority of the servers is stopped (SIGSTOP) for longer than the TTL, and then continues",
 		awaitsRival: true, serviceFault: stopMajority},
-	{name: "connections", what: "500 clients connect and disconnect at once, four times a second for longer than the TTL",
+	{name: "connections", what: "500 clients, 50 at a time and shared by all servers, connect and disconnect, up to four times a second for longer than the TTL",
 		outlasts: true, harmless: true, serviceFault: storm},
 }
 

@@ -193,17 +193,20 @@ func repeat(r *result, w *row) string {
 
 // remarks is what a row says besides its figures.
 func (r *row) remarks() (all []string) {
-	count := func(n int, what string) {
-		if n > 0 {
-			all = append(all, fmt.Sprintf("%d %s", n, what))
+	count := func(n int, one, many string) {
+		switch {
+		case n == 1:
+			all = append(all, "1 "+one)
+		case n > 1:
+			all = append(all, fmt.Sprint(n, " ", many))
 		}
 	}
-	count(r.NotGranted, "rivals were not granted the lock in their time")
-	count(r.Late, "grants more than a second after the bound")
-	count(r.Failed, "rounds in which a contender failed after the fault")
-	count(r.OutOfOrder, "tokens out of order")
-	count(r.Reversed, "tokens smaller than an earlier holder's")
-	count(r.Returned, "lost leases that came back")
+	count(r.NotGranted, "rival was not granted the lock in its time", "rivals were not granted the lock in their time")
+	count(r.Late, "grant more than a second after the bound", "grants more than a second after the bound")
+	count(r.Failed, "round in which a contender failed after the fault", "rounds in which a contender failed after the fault")
+	count(r.OutOfOrder, "token out of order", "tokens out of order")
+	count(r.Reversed, "token smaller than an earlier holder's", "tokens smaller than an earlier holder's")
+	count(r.Returned, "lost lease that came back", "lost leases that came back")
 	var why []string
 	for _, w := range r.Why {
 		if text := []rune(w); len(text) > longestReason {
@@ -211,7 +214,8 @@ func (r *row) remarks() (all []string) {
 		}
 		why = append(why, w)
 	}
-	count(r.Void, "void rounds ("+strings.Join(why, "; ")+")")
+	reasons := " (" + strings.Join(why, "; ") + ")"
+	count(r.Void, "void round"+reasons, "void rounds"+reasons)
 	for _, e := range r.Excused {
 		all = append(all, "not promised: "+e)
 	}

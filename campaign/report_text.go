@@ -79,7 +79,9 @@ holder that is silent keeps it, and its rivals wait.
 Many rounds run at the same time on a few processors. Moments of two processes are compared only where the order proves
 something at any speed. A verdict that rests on time makes the round void if the machine stalled for 250 ms or longer in
 the round, or was overloaded (a load above 6 for each processor): a grant that comes too late or not at all, a contender
-that fails, a lock that its holder should have kept.
+that fails, a lock that its holder should have kept. A round without such a finding counts, however busy the machine was.
+So void rounds are those in which the lock may not have been available, and they are counted in the last column of a run's
+first table. The clients of "connections" make much of the load themselves.
 
 A control that loses an update without a fence fails, and so does a pause that loses no more than a tenth without one:
 such rounds prove nothing. For this library more is a failure: a lost update with the fence, two holders that believed, a
@@ -94,6 +96,10 @@ promised" then, with the reason:
 |---|---|---|---|
 {{range .Excluded}}| {{.Fault}} | {{.Backend}} | {{.What}} | {{.Why}} |
 {{end}}
+After a loss of all data, the program is Postgres' operator, and [sets the epoch](postgres.md#after-the-loss-of-all-data).
+Nobody does that on etcd and ZooKeeper, where it takes [` + "`token_base`" + `](guarantees.md#when-tokens-may-repeat-or-fall):
+the fence refuses all writes there, and so no update is lost.
+
 Locks with a planted mistake pass through the same rounds in a run of their own, which fails if a mistake isn't found.
 {{range $i, $run := .Runs}}{{$charts := index $.Charts $i}}
 ## The run of {{$run.Started.Format "2006-01-02 15:04"}} UTC
@@ -102,13 +108,14 @@ Locks with a planted mistake pass through the same rounds in a run of their own,
 - machine: {{$run.System}}; {{$run.Go}}
 - servers: {{values $run.Services}}
 - libraries: {{versions $run.Libraries}}
-{{range $name, $why := $run.Left}}- left out: {{$name}}: {{$why}}
+{{range $run.Notes}}- {{.}}
+{{end}}{{range $name, $why := $run.Left}}- left out: {{$name}}: {{$why}}
 {{end}}{{with totals $run}}
 This library, in all rounds of the run:
 
-| backend | rounds | faults | updates | lost with the fence | granted before the holder knew | both believed | control, counter: lost without a fence | pause, counter: lost without a fence |
-|---|---|---|---|---|---|---|---|---|
-{{range .}}| {{.Backend}} | {{.Rounds}} | {{.Faults}} | {{.Updates}} | {{.Lost}} | {{.Early}} | {{.Overlaps}} | {{.Control}} | {{.Pause}} |
+| backend | rounds | faults | updates | lost with the fence | granted before the holder knew | both believed | control, counter: lost without a fence | pause, counter: lost without a fence | void rounds |
+|---|---|---|---|---|---|---|---|---|---|
+{{range .}}| {{.Backend}} | {{.Rounds}} | {{.Faults}} | {{.Updates}} | {{.Lost}} | {{.Early}} | {{.Overlaps}} | {{.Control}} | {{.Pause}} | {{.Void}} |
 {{end}}{{end}}{{with index $charts "lost"}}
 ![{{.Alt}}]({{.File}})
 {{end}}{{range $b := $.Backends}}{{with section $run $b.Name}}

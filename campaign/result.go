@@ -28,6 +28,7 @@ type result struct {
 	Services  map[string]string `json:"services"`           // by backend
 	Libraries map[string]string `json:"libraries"`          // by module
 	Left      map[string]string `json:"left_out,omitempty"` // reasons, by "backend, fault"
+	Notes     []string          `json:"notes,omitempty"`    // what was done by hand, for the page
 	Rows      []*row            `json:"rows"`
 }
 

@@ -51,7 +51,7 @@ func check(r row, l library, f fault, g locker.Guarantees) (broken, excused []st
 	if r.OutOfOrder != 0 {
 		promised(not.tokens, "%d tokens are out of order", r.OutOfOrder)
 	}
-	if f.harmless && l.planted == nil && r.Acknowledged != r.Rounds*allUpdates {
+	if f.harmless && l.planted == nil && (r.Acknowledged != r.Rounds*allUpdates || len(r.Causes) > 0) {
 		promised(not.holders, "%d updates are acknowledged, want %d: a holder has lost its lock (%s)",
 			r.Acknowledged, r.Rounds*allUpdates, strings.Join(r.Causes, "; "))
 	}

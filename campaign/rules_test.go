@@ -97,7 +97,7 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// A fault that does no harm to a holder that renews must not cost an update.
+// A fault that does no harm to a holder that renews must cost neither an update nor the lock.
 func TestHarmless(t *testing.T) {
 	for acknowledged, want := range map[int]int{allUpdates: 0, allUpdates - 1: 1} {
 		r := row{Rounds: 1, Acknowledged: acknowledged}
@@ -107,5 +107,9 @@ func TestHarmless(t *testing.T) {
 		if fails, _ := check(r, library{name: "a peer"}, fault{harmless: true}, locker.Guarantees{}); len(fails) != 0 {
 			t.Errorf("%d updates of a peer: check = %q", acknowledged, fails)
 		}
+	}
+	lost := row{Rounds: 1, Acknowledged: allUpdates, Causes: []string{"not renewed"}}
+	if fails, _ := check(lost, library{name: thisProject}, fault{harmless: true}, locker.Guarantees{}); len(fails) != 1 {
+		t.Errorf("a lock that was lost, and no update: check = %q, want 1 rule", fails)
 	}
 }

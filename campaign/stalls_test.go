@@ -67,6 +67,7 @@ func TestDoubtful(t *testing.T) {
 		{"a contender failed", changed(func(f *findings) { f.Failed = true }), false, false, true},
 		{"a lock that was lost in the control", changed(less), false, true, true},
 		{"a lock that was lost in a cut", changed(less), false, false, false},
+		{"a lock that was lost in the control, and no update", changed(func(f *findings) { f.Cause = "lost" }), false, true, true},
 		{"lost in the control", changed(func(f *findings) { f.Lost = 1 }), false, true, true},
 		{"lost with the fence", changed(func(f *findings) { f.Lost = 1 }), true, true, false},
 		{"late, and both believed", changed(func(f *findings) { f.Late, f.Overlap = true, 1 }), false, false, false},

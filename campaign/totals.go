@@ -13,6 +13,7 @@ type total struct {
 	Overlaps tally // rounds in which both believed that they had the lock
 	Control  share // of the counter, lost without a fence
 	Pause    share // the same
+	Void     int   // rounds that prove nothing
 }
 
 // tally counts what is promised, and apart from it what the guarantees exclude under the fault.
@@ -66,6 +67,7 @@ func (t *total) add(w *row, b backend, happened map[string]int) {
 	f := findFault(w.Fault)
 	t.Rounds += w.Rounds
 	t.Updates += w.Acknowledged
+	t.Void += w.Void
 	switch {
 	case f.serviceFault != nil: // rounds with the fence and without it have the same fault
 		key := w.Fault + " " + w.Workload

@@ -85,7 +85,7 @@ func judge(h history) findings {
 // them as well. keeps says that the holder should have kept its lock. What is wrong at any speed
 // isn't doubtful.
 func (f findings) doubtful(fence, keeps bool) bool {
-	slow := f.Late || f.NotGranted || f.Failed || keeps && (f.Acknowledged != allUpdates || f.Lost != 0)
+	slow := f.Late || f.NotGranted || f.Failed || keeps && (f.Acknowledged != allUpdates || f.Lost != 0 || f.Cause != "")
 	wrong := f.Overlap > 0 || fence && f.Lost != 0 || f.Margin != nil && *f.Margin < 0 || f.OutOfOrder+f.Reversed+f.Returned > 0
 	return slow && !wrong
 }
