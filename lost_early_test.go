@@ -58,6 +58,40 @@ func TestGrantsThatAreLostEarly(t *testing.T) {
 	})
 }
 
+// slowName is a Locker that answers late for one name. Meanwhile another lock is lost.
+type slowName struct {
+	locker.Locker
+	name  string
+	lose  func()
+	asked atomic.Int32
+}
+
+func (l *slowName) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
+	if name == l.name {
+		l.asked.Add(1)
+		time.Sleep(time.Second)
+		l.lose()
+		time.Sleep(time.Second)
+	}
+	return l.Locker.Acquire(ctx, name, opts...)
+}
+
+// TryAcquireAll asks for each lock once, also where a lease ends before the last answer comes.
+func TestTryAcquireAllOfASlowName(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		l := &slowName{Locker: openMem(t, s), name: "b", lose: func() { s.Expire("a") }}
+		_, err := locker.TryAcquireAll(ctx, l, locker.Wants("a", "b"))
+		if err == nil || errors.Is(err, locker.ErrHeld) || errors.Is(err, locker.ErrLost) || ctx.Err() != nil {
+			t.Errorf("TryAcquireAll = %v, want at once an error that doesn't match ErrHeld or ErrLost", err)
+		}
+		if n := l.asked.Load(); n != 1 {
+			t.Errorf("the slow lock was asked for %d times, want once (%v)", n, err)
+		}
+	})
+}
+
 // slowSlot is a Locker that says of the first slot that it is held, and answers late for another one. Neither
 // counts for those that wait.
 type slowSlot struct {

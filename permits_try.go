@@ -126,7 +126,7 @@ func gone(lease Lease) bool {
 }
 
 // errEndedOnTheWay doesn't match [ErrLost], because the caller has no lease.
-var errEndedOnTheWay = &verdict.Died{Err: errors.New("the lease on the slot ended before it was handed out")}
+var errEndedOnTheWay = &verdict.Died{Err: errors.New("the lease ended before it was handed out")}
 
 func (p *permits) ask(ctx context.Context, slot int, more ...Option) (Lease, error) {
 	opts := append(p.opts[:len(p.opts):len(p.opts)], more...)

@@ -49,10 +49,20 @@ func (s *several) once(ctx context.Context) (_ *LeaseSet, err error) {
 		leases.leases[i] = got[position]
 	}
 	if err := leases.Err(); err != nil {
+		if s.noWait { // each lock is asked for once
+			return nil, s.endedOnTheWay(got)
+		}
 		return nil, &lostOnTheWay{err}
 	}
 	complete = true
 	return leases, nil
+}
+
+// endedOnTheWay is about the first lease that has ended.
+func (s *several) endedOnTheWay(got []Lease) error {
+	i := max(slices.IndexFunc(got, func(l Lease) bool { return l.Err() != nil }), 0)
+	item := s.items[s.order[i]]
+	return &Error{Op: "acquire", Backend: item.Locker.Guarantees().Backend, Name: item.Name, Err: errEndedOnTheWay}
 }
 
 // askAll asks for all locks from position first on at the same time, without waiting. It returns

@@ -3,6 +3,7 @@ package fenceetcd_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	mvccpb "go.etcd.io/etcd/api/v3/mvccpb"
@@ -47,5 +48,12 @@ func TestClaimFrom(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestMarkWithoutClient(t *testing.T) {
+	err := fenceetcd.Mark{Key: "fences/invoices/42"}.Claim(t.Context(), 1)
+	if err == nil || !strings.Contains(err.Error(), "no client") {
+		t.Errorf("Claim = %v, want an error that says that there is no client", err)
 	}
 }

@@ -139,6 +139,9 @@ func (m Mark) check(token locker.Token) error {
 	if m.Key == "" {
 		return errors.New("fence: the mark has no key")
 	}
+	if m.KV == nil {
+		return fmt.Errorf("fence: %q: the mark has no client", m.Key)
+	}
 	return fence.CheckToken(token)
 }
 

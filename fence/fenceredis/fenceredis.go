@@ -82,7 +82,8 @@ var (
 	ErrInexact = errors.New("the command was executed, but its result is too large an integer for a script to return")
 
 	// ErrNoToken says that the mark's key holds something that isn't a token. Perhaps it is the key
-	// of something else by mistake. Nothing was changed.
+	// of something else by mistake. Nothing was changed. (If it is a list or another type that isn't
+	// text, the error is Redis' own: WRONGTYPE.)
 	ErrNoToken = errors.New("the mark's key holds something that is not a token")
 )
 

@@ -7,4 +7,4 @@ local KEYS, ARGV = (function()
     return others
   end
   return rest(KEYS), rest(ARGV)
-end)()
+end)();

@@ -71,7 +71,10 @@ func badArguments(ctx context.Context, h *Harness) error {
 			return s.err
 		}
 		err := s.store.Claim(ctx, s.resource, token)
-		if err == nil || errors.Is(err, fence.ErrStale) {
+		switch {
+		case err == nil:
+			return fmt.Errorf("Claim(%d) = nil, want an error: no lease has that token", token)
+		case errors.Is(err, fence.ErrStale):
 			return fmt.Errorf("Claim(%d) = %w, want an error of its own: no lease has that token", token, err)
 		}
 		if err := s.store.Write(ctx, s.resource, token, "x"); err == nil {

@@ -167,6 +167,10 @@ func TestFenceRedisKeepsApart(t *testing.T) {
 			t.Errorf("an error of the script's own is %v, want %q", err, reply)
 		}
 	}
+	if got, err := run("(redis.call)('SET', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1])", "x"); err != nil || got != "x" {
+		t.Errorf("a script that begins with a parenthesis: %v, %v, want x", got, err)
+	}
+	client.Del(ctx, key)
 	many := make([]any, 20000)
 	for i := range many {
 		many[i] = i

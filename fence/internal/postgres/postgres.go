@@ -86,7 +86,7 @@ func (s Settings) limit() string {
 		return ""
 	}
 	ms := max(s.Idle.Milliseconds(), 1)
-	probes := max(ms/3000, 1) // seconds
+	probes := min(max(ms/3000, 1), 32767) // seconds; Linux takes no more
 	var sql strings.Builder
 	for _, setting := range []struct {
 		name  string
