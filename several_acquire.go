@@ -48,20 +48,22 @@ func (s *several) once(ctx context.Context) (_ *LeaseSet, err error) {
 	for position, i := range s.order {
 		leases.leases[i] = got[position]
 	}
-	if err := leases.Err(); err != nil {
-		if s.noWait { // each lock is asked for once
-			return nil, s.endedOnTheWay(got)
+	for position, lease := range got {
+		if err := lease.Err(); err != nil {
+			return nil, s.endedOnTheWay(position, err)
 		}
-		return nil, &lostOnTheWay{err}
 	}
 	complete = true
 	return leases, nil
 }
 
-// endedOnTheWay is about the first lease that has ended.
-func (s *several) endedOnTheWay(got []Lease) error {
-	i := max(slices.IndexFunc(got, func(l Lease) bool { return l.Err() != nil }), 0)
-	item := s.items[s.order[i]]
+// endedOnTheWay is the error of a lease that ended before all were granted. A call that waits begins
+// again then, and one that doesn't asks for each lock once.
+func (s *several) endedOnTheWay(position int, why error) error {
+	if !s.noWait {
+		return &lostOnTheWay{why}
+	}
+	item := s.items[s.order[position]]
 	return &Error{Op: "acquire", Backend: item.Locker.Guarantees().Backend, Name: item.Name, Err: errEndedOnTheWay}
 }
 

@@ -88,8 +88,8 @@ func preparePostgres(ctx context.Context, addr string, epoch int) (version strin
 }
 
 // migrate makes the schema where it is missing. After a start without data an operator does that, with
-// an epoch above all before (docs/postgres.md, "After the loss of all data"): until then a Locker that was open
-// before grants nothing, because tokens would repeat.
+// an epoch above all before (docs/postgres.md, "After the loss of all data"): until then a Locker that
+// was open before grants nothing, because tokens would repeat.
 func migrate(ctx context.Context, pool *pgxpool.Pool, epoch int) error {
 	exists := false
 	err := pool.QueryRow(ctx, "SELECT to_regclass('locker.locker_epoch') IS NOT NULL").Scan(&exists)

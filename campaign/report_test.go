@@ -11,7 +11,7 @@ import (
 // Each row of the JSON is in the page, with its command.
 func TestReport(t *testing.T) {
 	r := &result{Commit: "abc", Seed: 7, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Services: map[string]string{"redis": "Redis 8"}, Parts: 2, Left: map[string]string{"redis, cut": "no iptables"}, Rows: []*row{
+		Services: map[string]string{"redis": "Redis 8"}, Parts: 2, Left: map[string]string{"redis, cut": "no iptables"}, Notes: []string{"run again: cut"}, Rows: []*row{
 			{Backend: "redis", Fault: "pause", Workload: "set", Library: "locker", Fence: true, Rounds: 5, Acknowledged: 70, Margin: &spread{1, 2, 3}},
 			{Backend: "redis", Fault: "nothing", Workload: "counter", Library: "redsync", Rounds: 4, Void: 1, Why: []string{"a | b\nc", strings.Repeat("ä", 101)}, Fails: []string{"no"}},
 		}}
@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"commit abc; seed 7; 0 s in 2 parts", "| redis | 5 | 5 | 70 | 0 | 0 | 0 | – | – |", "servers: Redis 8", "left out: redis, cut: no iptables",
+		"commit abc; seed 7; 0 s in 2 parts", "| redis | 5 | 5 | 70 | 0 | 0 | 0 | – | – | 0 |", "servers: Redis 8", "left out: redis, cut: no iptables", "\n- run again: cut\n",
 		"| pause | set | locker | yes | 5 | 70 | 0 | 0 | 0 | 1.0 / 2.0 / 3.0 | – |",
 		"| nothing | counter | redsync | no | 4 |", "**FAILS**: no", "(a / b, c; " + strings.Repeat("ä", 100) + " …)",
 		"![Margin between the holder's knowledge and the rival's grant, redis. No margin is below zero.](proof/margin-redis.svg)",

@@ -80,8 +80,9 @@ Many rounds run at the same time on a few processors. Moments of two processes a
 something at any speed. A verdict that rests on time makes the round void if the machine stalled for 250 ms or longer in
 the round, or was overloaded (a load above 6 for each processor): a grant that comes too late or not at all, a contender
 that fails, a lock that its holder should have kept. A round without such a finding counts, however busy the machine was.
-So void rounds are those in which the lock may not have been available, and they are counted in the last column of a run's
-first table. The clients of "connections" make much of the load themselves.
+So these void rounds are those in which the lock may not have been available. The last column of a run's first table
+counts them, together with those that are void for another reason. The clients of "connections" make much of the load
+themselves.
 
 A control that loses an update without a fence fails, and so does a pause that loses no more than a tenth without one:
 such rounds prove nothing. For this library more is a failure: a lost update with the fence, two holders that believed, a
@@ -98,7 +99,7 @@ promised" then, with the reason:
 {{end}}
 After a loss of all data, the program is Postgres' operator, and [sets the epoch](postgres.md#after-the-loss-of-all-data).
 Nobody does that on etcd and ZooKeeper, where it takes [` + "`token_base`" + `](guarantees.md#when-tokens-may-repeat-or-fall):
-the fence refuses all writes there, and so no update is lost.
+until then the fence refuses all that later holders write, and so no update is lost.
 
 Locks with a planted mistake pass through the same rounds in a run of their own, which fails if a mistake isn't found.
 {{range $i, $run := .Runs}}{{$charts := index $.Charts $i}}

@@ -52,8 +52,8 @@ func check(r row, l library, f fault, g locker.Guarantees) (broken, excused []st
 		promised(not.tokens, "%d tokens are out of order", r.OutOfOrder)
 	}
 	if f.harmless && l.planted == nil && (r.Acknowledged != r.Rounds*allUpdates || len(r.Causes) > 0) {
-		promised(not.holders, "%d updates are acknowledged, want %d: a holder has lost its lock (%s)",
-			r.Acknowledged, r.Rounds*allUpdates, strings.Join(r.Causes, "; "))
+		promised(not.holders, "a holder has lost its lock (%s), and %d of %d updates are acknowledged",
+			strings.Join(r.Causes, "; "), r.Acknowledged, r.Rounds*allUpdates)
 	}
 	if r.Reversed != 0 {
 		promised(not.tokens, "%d leases have a smaller token than an earlier holder", r.Reversed)

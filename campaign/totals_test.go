@@ -15,12 +15,12 @@ func TestTotals(t *testing.T) {
 		{Backend: "redis", Fault: "pause", Workload: "counter", Library: "locker", Fence: true, Rounds: 3, Acknowledged: 39},
 		{Backend: "redis", Fault: "pause", Workload: "counter", Library: "redsync", Rounds: 3, Acknowledged: 39, Overlaps: 3},
 		{Backend: "redis", Fault: "crash", Workload: "counter", Library: "locker", Rounds: 4, Acknowledged: 50, Overlaps: 2, Margins: []float64{-3}},
-		{Backend: "redis", Fault: "crash", Workload: "counter", Library: "locker", Fence: true, Rounds: 5, Acknowledged: 60, Lost: 1},
+		{Backend: "redis", Fault: "crash", Workload: "counter", Library: "locker", Fence: true, Rounds: 5, Void: 2, Acknowledged: 60, Lost: 1},
 	}}
 	want := []total{{
 		Backend: "redis", Rounds: 18, Faults: 6 + 5, Updates: 28 + 14 + 42 + 39 + 50 + 60,
 		Lost: tally{promised: 1}, Early: tally{promised: 1, excluded: 1}, Overlaps: tally{excluded: 2},
-		Control: share{0, 28}, Pause: share{18, 42},
+		Control: share{0, 28}, Pause: share{18, 42}, Void: 2,
 	}}
 	got := totals(r)
 	if !reflect.DeepEqual(got, want) {

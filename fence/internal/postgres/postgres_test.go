@@ -39,3 +39,13 @@ func plain(sql string) string {
 	sql = regexp.MustCompile(`OPERATOR\(pg_catalog\.(.+?)\)`).ReplaceAllString(sql, "$1")
 	return strings.Join(strings.Fields(sql), " ")
 }
+
+// Linux refuses keepalives above 32,767 s, and Postgres would only log that.
+func TestKeepalivesOfALongIdleLimit(t *testing.T) {
+	limit := Settings{Schema: DefaultSchema, Idle: longestIdle}.limit()
+	for _, setting := range []string{"tcp_keepalives_idle", "tcp_keepalives_interval"} {
+		if !strings.Contains(limit, "'"+setting+"', '32767'") {
+			t.Errorf("%s isn't 32767 in %s", setting, limit)
+		}
+	}
+}
