@@ -124,6 +124,7 @@ type permits struct {
 	opts   []Option
 	line   []Option // of the line: the TTL of the permit, because on some backends each TTL is a session
 	noWait bool
+	held   bool // the service has said that all permits were held, or the first two that were asked for
 }
 
 func newPermits(l Locker, name string, limit int, opts []Option) (*permits, error) {

@@ -25,10 +25,12 @@ const (
 // The call that has the line has places in the queues of its slots. So a call that asks for a slot
 // without waiting passes it only on a slot where nobody waits.
 func (p *permits) standInLine(ctx context.Context) (Lease, error) {
+	asked := time.Now()
 	line, err := acquire(ctx, p.l, p.name, p.line)
 	if err != nil {
-		return nil, err
+		return nil, p.stillHeld(ctx, err, asked)
 	}
+	p.held = true                          // nobody comes here while there are enough
 	defer startRelease(ctx, []Lease{line}) // in the background, also after a panic
 	waiting, cancel := waitContext(ctx)
 	defer cancel(nil)
@@ -37,6 +39,7 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	watch([]Lease{line}, over, func(err error) { cancel(&lostOnTheWay{err}) })
 	lease, err := p.waitForSlot(ctx, waiting)
 	if why := context.Cause(waiting); err != nil && why != nil && ctx.Err() == nil && errors.As(why, new(*lostOnTheWay)) {
+		p.held = false // the service may be away since then
 		return nil, why
 	}
 	if err != nil {
@@ -45,6 +48,7 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	if gone(lease) { // while others were looked at
 		lost := lease.Err()
 		startRelease(ctx, []Lease{lease})
+		p.held = false
 		return nil, &lostOnTheWay{lost}
 	}
 	return lease, nil
@@ -77,7 +81,8 @@ type slotWait struct {
 	noted   []answer    // those that have come
 	others  []int       // the slots that are looked at
 	own     int         // how many of these the last looks have found to be the caller's own, one after the other
-	next    *time.Timer // when that is due; nil: there are no others
+	looked  time.Time   // when the last look began
+	next    *time.Timer // when the next one is due; nil: there are no others
 	won     Lease       // the first grant
 	err     error       // why the wait has failed
 }
@@ -86,13 +91,19 @@ type slotWait struct {
 // released.
 func (p *permits) waitInQueues(ctx, waiting context.Context, slots, others []int) (lease Lease, err error) {
 	waiting, cancel := context.WithCancel(callsite.Note(waiting))
-	k := len(slots)
-	w := &slotWait{p: p, ctx: ctx, waiting: waiting, queues: k, answers: make(chan answer, k), others: slices.Clone(others)}
+	k, asked := len(slots), time.Now()
+	w := &slotWait{
+		p: p, ctx: ctx, waiting: waiting,
+		queues: k, answers: make(chan answer, k), others: slices.Clone(others), looked: asked,
+	}
 	for _, slot := range slots {
 		go func() {
 			var a answer
 			defer func() { w.answers <- a }()
-			a = ask(func() (Lease, error) { return p.ask(waiting, slot) })
+			a = ask(func() (Lease, error) {
+				lease, err := p.ask(waiting, slot)
+				return lease, p.stillHeld(waiting, err, asked)
+			})
 		}()
 	}
 	waited := false
@@ -147,7 +158,7 @@ func (w *slotWait) overBy() error {
 		startRelease(w.ctx, []Lease{lease})
 		err = &Error{Op: "acquire", Backend: w.p.l.Guarantees().Backend, Name: w.p.name, Err: context.Cause(w.waiting)}
 	}
-	return err
+	return w.p.stillHeld(w.waiting, err, w.looked)
 }
 
 // note processes the answer of a queue. A slot that is the caller's own is no failure. A grant that
@@ -197,6 +208,7 @@ func (w *slotWait) finish(cancel context.CancelFunc) {
 // look asks for some of the other slots without waiting, and moves these to the end.
 func (w *slotWait) look() {
 	w.next.Reset(lookEvery)
+	w.looked = time.Now()
 	k := min(looksAtOnce, len(w.others))
 	some := slices.Clone(w.others[:k])
 	w.others = append(w.others[:0], append(slices.Clone(w.others[k:]), some...)...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/fencedlock/locker/internal/leasectx"
 	"github.com/fencedlock/locker/internal/verdict"
@@ -24,12 +25,14 @@ func (p *permits) tryTwo(ctx context.Context) (Lease, error) {
 	var held error
 	asked := 0
 	for _, slot := range p.shuffled() {
+		began := time.Now()
 		lease, err := p.try(ctx, []int{slot})
 		if err == nil || !isTaken(err) {
-			return lease, err
+			return lease, p.stillHeld(ctx, err, began)
 		}
 		held = heldError(held, err)
 		if errors.Is(err, ErrHeld) {
+			p.held = true
 			asked++
 		}
 		if asked == 2 {
@@ -135,4 +138,12 @@ func (p *permits) ask(ctx context.Context, slot int, more ...Option) (Lease, err
 		return nil, err
 	}
 	return permit{lease, slot}, nil
+}
+
+// stillHeld is for a request for a slot, or for the line.
+func (p *permits) stillHeld(ctx context.Context, err error, asked time.Time) error {
+	if !p.held {
+		return err
+	}
+	return stillHeld(ctx, p.l, p.name, err, asked)
 }

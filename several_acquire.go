@@ -3,6 +3,7 @@ package locker
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // acquire returns all leases, in the order in which the caller has named them.
@@ -71,6 +72,7 @@ func (s *several) endedOnTheWay(position int, why error) error {
 // the first position whose lock must be waited for, or the number of locks if all are granted. What was
 // granted is in got.
 func (s *several) askAll(ctx context.Context, got []Lease, first int) (held int, err error) {
+	asked := time.Now()
 	answers := askSideBySide(ctx, len(got)-first, func(ctx context.Context, i int) (Lease, error) {
 		return s.ask(ctx, first+i, NoWait())
 	})
@@ -84,6 +86,9 @@ func (s *several) askAll(ctx context.Context, got []Lease, first int) (held int,
 		default:
 			held = position
 		}
+	}
+	if held < len(got) {
+		err = s.stillHeld(ctx, held, err, asked)
 	}
 	return held, err
 }
@@ -100,9 +105,16 @@ func (s *several) await(ctx context.Context, kept []Lease, position int) (Lease,
 	over := make(chan struct{})
 	defer close(over)
 	watch(kept, over, func(err error) { cancel(&lostOnTheWay{err}) })
+	asked := time.Now()
 	lease, err := s.ask(waiting, position)
 	if why := context.Cause(waiting); err != nil && why != nil && ctx.Err() == nil {
 		return nil, why
 	}
-	return lease, err
+	return lease, s.stillHeld(ctx, position, err, asked)
+}
+
+// stillHeld is for the lock at a position, which was held when it was asked for before.
+func (s *several) stillHeld(ctx context.Context, position int, err error, asked time.Time) error {
+	item := s.items[s.order[position]]
+	return stillHeld(ctx, item.Locker, item.Name, err, asked)
 }

@@ -3,6 +3,7 @@ package locker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -91,6 +92,25 @@ func repeatPanics(answers []answer) {
 func mayWait(err error) bool {
 	_, died := verdict.Find[*verdict.Died](err)
 	return died || errors.Is(err, ErrHeld)
+}
+
+// heldLasts is how long the answer that a lock is held is the service's last word, though a later
+// request has none yet. It is the same as for a single lock.
+const heldLasts = time.Second
+
+// stillHeld returns err, the error of a request that was made at the time asked, after an answer
+// that the lock is held. If the caller's time ran out before the service had to answer, the error
+// matches ErrHeld: the caller has waited for a holder, and nothing says that the service fails.
+func stillHeld(ctx context.Context, l Locker, name string, err error, asked time.Time) error {
+	ranOut := errors.Is(ctx.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded)
+	if !ranOut || OutcomeOf(err) != OutcomeError || time.Since(asked) > heldLasts {
+		return err
+	}
+	why := fmt.Errorf("%w: %w", ErrHeld, ctx.Err())
+	if cause := context.Cause(ctx); !errors.Is(ctx.Err(), cause) {
+		why = fmt.Errorf("%w: %w", why, cause)
+	}
+	return &Error{Op: "acquire", Backend: l.Guarantees().Backend, Name: name, Err: &verdict.Outcome{Class: OutcomeTimeout, Err: why}}
 }
 
 // lostOnTheWay says that a lease ended before the caller had all that it waits for. No caller sees

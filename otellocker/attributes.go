@@ -90,6 +90,7 @@ type groups struct {
 
 	mu    sync.Mutex
 	known map[string]bool
+	none  bool // a name without a group was seen
 	full  bool // a group was called _other
 }
 
@@ -102,7 +103,10 @@ func (g *groups) group(name string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case group == "" || g.known[group]:
+	case group == "":
+		g.none = true
+		return ""
+	case g.known[group]:
 		return group
 	case len(g.known) < maxGroups:
 		g.known[group] = true
@@ -115,13 +119,16 @@ func (g *groups) group(name string) string {
 	return otherGroup
 }
 
-// all returns every group that there is.
+// all returns every group that was seen; "": names without one.
 func (g *groups) all() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var list []string
 	for group := range g.known {
 		list = append(list, group)
+	}
+	if g.none {
+		list = append(list, "")
 	}
 	if g.full {
 		list = append(list, otherGroup)

@@ -38,6 +38,22 @@ func TestMetricsOfKeptLeases(t *testing.T) {
 	}
 }
 
+// The series of names without a group shows zero in the end, and not its last value.
+func TestMetricsOfNamesWithoutAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeters()
+		l := membackend.New()
+		instrument(t, l, otellocker.WithMeterProvider(m), otellocker.WithNames(func(string) string { return "" }))
+		lease := acquire(t, l, "job")
+		wantPoint(t, m.collect(t), "locker.lease.active", "", int64(1))
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantPoint(t, m.collect(t), "locker.lease.active", "", int64(0))
+		_ = l.Close()
+	})
+}
+
 // wantPoint fails the test unless a metric of the present state has one value, of that group.
 func wantPoint(t *testing.T, all map[string]metricdata.Metrics, name, group string, want any) {
 	t.Helper()

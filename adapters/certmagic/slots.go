@@ -15,10 +15,15 @@ type slots struct {
 }
 
 type slot struct {
-	taken chan struct{} // full while a caller has the slot
-	users int           // callers that have the slot or wait for it; guarded by slots.mu
-	lease locker.Lease  // nil: not locked; guarded by slots.mu
+	taken    chan struct{} // full while a caller has the slot
+	renewing chan struct{} // full while a call of RenewLockLease asks for the lock: two would exclude each other
+	users    int           // callers that have the slot or wait for it; guarded by slots.mu
+	held     *holding      // nil: not locked; guarded by slots.mu
 }
+
+// holding is a lease with an identity: the type of a lease is the program's own, and may be one that
+// can't be compared.
+type holding struct{ locker.Lease }
 
 // enter returns the slot of name, for a caller that then waits for it. leave is its counterpart.
 func (s *slots) enter(name string) *slot {
@@ -26,7 +31,7 @@ func (s *slots) enter(name string) *slot {
 	defer s.mu.Unlock()
 	found := s.named[name]
 	if found == nil {
-		found = &slot{taken: make(chan struct{}, 1)}
+		found = &slot{taken: make(chan struct{}, 1), renewing: make(chan struct{}, 1)}
 		s.named[name] = found
 	}
 	found.users++
@@ -42,24 +47,30 @@ func (s *slots) leave(name string, left *slot) {
 	}
 }
 
-// find returns the slot of name and its lease, or nil if the lock isn't held.
-func (s *slots) find(name string) (*slot, locker.Lease) {
+// find returns the slot of name, or nil if no caller has it or waits for it.
+func (s *slots) find(name string) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := s.named[name]
-	if found == nil {
-		return nil, nil
+	return s.named[name]
+}
+
+// leaseOf returns the lease of a slot, or nil if the lock isn't held. The slot may be nil.
+func (s *slots) leaseOf(of *slot) *holding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of == nil {
+		return nil
 	}
-	return found, found.lease
+	return of.held
 }
 
 // replace sets the lease of a slot, unless it has another one than before.
-func (s *slots) replace(in *slot, before, lease locker.Lease) bool {
+func (s *slots) replace(in *slot, before, next *holding) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in.lease != before {
+	if in.held != before {
 		return false
 	}
-	in.lease = lease
+	in.held = next
 	return true
 }

@@ -81,7 +81,7 @@ func (s *Storage) acquire(ctx context.Context, name string, slot *slot, more ...
 		s.slots.leave(name, slot)
 		return err
 	}
-	s.slots.replace(slot, nil, lease)
+	s.slots.replace(slot, nil, &holding{lease})
 	return nil
 }
 
@@ -89,7 +89,8 @@ func (s *Storage) acquire(ctx context.Context, name string, slot *slot, more ...
 // another machine may have been at the same work. One that matches [locker.ErrUnconfirmed] says that the
 // removal of the lock isn't confirmed; it goes on. ctx may be over.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
-	slot, lease := s.slots.find(name)
+	slot := s.slots.find(name)
+	lease := s.slots.leaseOf(slot)
 	if lease == nil || !s.slots.replace(slot, lease, nil) {
 		return fmt.Errorf("%w: %q", ErrNotLocked, name)
 	}
@@ -102,9 +103,19 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 // RenewLockLease returns nil while the lock is held; leases are renewed in the background, whatever the
 // duration. If the lease was lost, the lock is asked for once, because CertMagic otherwise repeats its
 // attempt for up to 30 days without a lock; it looks into the storage after this call. The error matches
-// [locker.ErrHeld] when another machine has the lock now.
+// [locker.ErrHeld] when another machine has the lock now, or the service hasn't removed the lost lease yet,
+// which takes its TTL at most. CertMagic repeats its attempt after any error.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
-	slot, lease := s.slots.find(name)
+	slot := s.slots.find(name)
+	if slot != nil {
+		select {
+		case slot.renewing <- struct{}{}:
+			defer func() { <-slot.renewing }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	lease := s.slots.leaseOf(slot)
 	if lease == nil {
 		return fmt.Errorf("%w: %q", ErrNotLocked, name)
 	}
@@ -115,7 +126,7 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	if err != nil {
 		return err
 	}
-	if !s.slots.replace(slot, lease, next) { // Unlock was called meanwhile
+	if !s.slots.replace(slot, lease, &holding{next}) { // Unlock was called meanwhile
 		return errors.Join(fmt.Errorf("%w: %q", ErrNotLocked, name), next.Release(ctx))
 	}
 	return nil

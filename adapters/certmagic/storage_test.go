@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +103,40 @@ func TestLockIsExclusive(t *testing.T) {
 	})
 }
 
+// A Locker that the program has wrapped may have leases that can't be compared.
+func TestLeaseThatCannotBeCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := membackend.NewServer()
+		s := certmagiclocker.Wrap(&certmagic.FileStorage{Path: t.TempDir()}, taggedLocker{newLocker(t, server)})
+		if err := s.Lock(t.Context(), issue); err != nil {
+			t.Fatal(err)
+		}
+		server.Expire(issue)
+		synctest.Wait()
+		if err := s.RenewLockLease(t.Context(), issue, time.Hour); err != nil {
+			t.Error(err)
+		}
+		if err := s.Unlock(t.Context(), issue); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type taggedLocker struct{ locker.Locker }
+
+type taggedLease struct {
+	locker.Lease
+	tags []string
+}
+
+func (l taggedLocker) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
+	lease, err := l.Locker.Acquire(ctx, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return taggedLease{lease, []string{"a"}}, nil
+}
+
 // hooked is a Locker that calls onAcquire before each acquisition.
 type hooked struct {
 	locker.Locker
@@ -176,6 +211,38 @@ func TestRenewLockLease(t *testing.T) {
 		}
 		if ok, err := second.TryLock(t.Context(), issue); !ok || err != nil {
 			t.Errorf("TryLock after Unlock = %v, %v, want true", ok, err)
+		}
+	})
+}
+
+// Calls at the same time get one lock, and none of them finds the lock of another one.
+func TestRenewLockLeaseAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := membackend.NewServer()
+		link := membackend.NewLink()
+		l := membackend.New(membackend.WithServer(server), membackend.WithLink(link))
+		defer l.Close()
+		s := certmagiclocker.Wrap(&certmagic.FileStorage{Path: t.TempDir()}, l)
+		if err := s.Lock(t.Context(), issue); err != nil {
+			t.Fatal(err)
+		}
+		server.Expire(issue)
+		synctest.Wait()
+		link.Delay(10*time.Millisecond, 10*time.Millisecond)
+		var calls sync.WaitGroup
+		for range 4 {
+			calls.Go(func() {
+				if err := s.RenewLockLease(t.Context(), issue, time.Hour); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		if err := s.Unlock(t.Context(), issue); err != nil {
+			t.Error(err)
+		}
+		if _, err := locker.TryAcquire(t.Context(), l, issue); err != nil {
+			t.Errorf("after that: %v, want the lock to be free", err)
 		}
 	})
 }
