@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -77,7 +78,7 @@ func (c *campaign) run(ctx context.Context) error {
 }
 
 // runLane starts servers, and runs the rounds of all faults of one kind: first one round of each
-// fault, then the next one of each.
+// fault, then the next one of each. After them come further ones in place of those that are void.
 func (c *campaign) runLane(ctx context.Context, b backend, k laneKind) (err error) {
 	all := c.experiments(ctx, b, k)
 	if len(all) == 0 {
@@ -91,7 +92,13 @@ func (c *campaign) runLane(ctx context.Context, b backend, k laneKind) (err erro
 	defer func() { err = errors.Join(err, s.stop()) }()
 	var rounds sync.WaitGroup
 	defer rounds.Wait()
-	for round := range c.rounds {
+	for round := 0; ; round++ {
+		if round >= c.rounds {
+			rounds.Wait() // then it is known how many are void
+			if !slices.ContainsFunc(all, func(x *experiment) bool { return len(c.active(x, round)) > 0 }) {
+				return nil
+			}
+		}
 		for _, x := range all {
 			if len(c.active(x, round)) == 0 {
 				c.add(x, round, nil)
@@ -114,7 +121,6 @@ func (c *campaign) runLane(ctx context.Context, b backend, k laneKind) (err erro
 			}
 		}
 	}
-	return nil
 }
 
 // startService returns nil without an error if the time is over.

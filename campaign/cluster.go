@@ -148,6 +148,6 @@ var clusterLibraries = []library{
 		l, err := redisbackend.New(ctx, c, redisbackend.WithDefaultTTL(s.ttl))
 		return l, func() { _ = c.Close() }, err
 	}),
-	{name: "SET NX PX", setUp: setNXSetUp, open: openSetNX(clusterClient)},
-	{name: "redislock", setUp: redislockSetUp, open: openRedislock(clusterClient)},
+	{name: "SET NX PX", setUp: setNXSetUp, noRenewal: true, open: openSetNX(clusterClient)},
+	{name: "redislock", setUp: redislockSetUp, noRenewal: true, open: openRedislock(clusterClient)},
 }

@@ -23,8 +23,12 @@ type entry struct {
 	*row
 	library library
 	done    int // rounds of an earlier part of the run
-	limit   int // rounds in all
+	wanted  int // rounds that aren't void
 }
+
+// isShort reports whether there must be further rounds in place of void ones. There are at most twice
+// as many rounds as are wanted.
+func (e entry) isShort() bool { return e.Rounds < e.wanted && e.Rounds+e.Void < 2*e.wanted }
 
 // outcome is what happened to an entry in one round.
 type outcome struct {
@@ -53,7 +57,7 @@ func (c *campaign) experiments(ctx context.Context, b backend, k laneKind) (all 
 				continue
 			}
 			x := &experiment{backend: b, fault: f, workload: w, entries: entriesOf(b, f, w, libraries), outcomes: make(map[int][]outcome)}
-			if c.enter(x); slices.ContainsFunc(x.entries, func(e entry) bool { return e.done < e.limit }) {
+			if c.enter(x); slices.ContainsFunc(x.entries, entry.isShort) {
 				all = append(all, x)
 			}
 		}
@@ -82,15 +86,15 @@ func (c *campaign) enter(x *experiment) {
 	for i := range x.entries {
 		e := &x.entries[i]
 		e.row = c.result.enter(e.row)
-		e.done, e.limit = e.Rounds+e.Void, c.rounds
+		e.done, e.wanted = e.Rounds+e.Void, c.rounds
 		if e.Library != thisProject && !c.planted {
-			e.limit = min(c.rounds, c.peerRounds)
+			e.wanted = min(c.rounds, c.peerRounds)
 		}
 	}
 }
 
-// active returns the entries that take part in a round. A planted lock takes part until its mistake
-// is found.
+// active returns the entries that take part in a round: in those that come after all others, the
+// entries with void rounds. A planted lock takes part until its mistake is found.
 func (c *campaign) active(x *experiment, round int) []entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +102,12 @@ func (c *campaign) active(x *experiment, round int) []entry {
 	if c.planted {
 		entries = unsettled(entries)
 	}
-	return slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return round < e.done || round >= e.limit })
+	return slices.DeleteFunc(slices.Clone(entries), func(e entry) bool {
+		if round >= c.rounds {
+			return !e.isShort()
+		}
+		return round < e.done || round >= e.wanted
+	})
 }
 
 // round has the libraries meet the fault, all at the same time. An error says that the servers
@@ -170,11 +179,12 @@ func (c *campaign) add(x *experiment, round int, outcomes []outcome) {
 // count adds the outcome to its row.
 func (o outcome) count(f fault) {
 	found := judge(o.history)
+	doubts := found.doubts(o.library, o.Fence, f.keepsLock())
 	switch {
 	case o.err != nil:
 		o.void(o.err.Error())
-	case (o.stalled || f.keepsLock() && found.Gap >= stallLimit) && found.doubtful(o.Fence, f.keepsLock()):
-		o.void(tooBusy)
+	case (o.stalled || f.keepsLock() && found.Gap >= stallLimit) && len(doubts) > 0:
+		o.void(tooBusy, doubts...)
 	default:
 		o.add(found, o.history.Bound)
 		if f.keepsLock() {
@@ -191,7 +201,7 @@ func (c *campaign) finish(all []*experiment) {
 		for _, e := range x.entries {
 			if e.Rounds+e.Void > 0 {
 				fmt.Fprintln(c.log, e.summary())
-			} else if e.limit > 0 && e.Library == thisProject {
+			} else if e.wanted > 0 && e.Library == thisProject {
 				c.result.leave(x.backend, x.fault, "the time was over")
 			}
 		}

@@ -24,6 +24,9 @@ type library struct {
 	// proves nothing about such a library: nobody else gets the lock.
 	neverExpires bool
 
+	// noRenewal: the lock ends with its TTL, so a holder that should keep it loses it for certain.
+	noRenewal bool
+
 	// planted is its mistake, which the campaign must find; nil: it is a real library. Planted locks
 	// run only if they are asked for.
 	planted *mistake

@@ -103,11 +103,14 @@ func TestGather(t *testing.T) {
 func TestRowAdds(t *testing.T) {
 	var r row
 	r.void("no lock")
-	r.void("no lock")
+	r.void("no lock", "a late grant")
 	r.add(findings{Acknowledged: 14, Lost: 2, Overlap: time.Millisecond, Grant: duration(3)}, 5*time.Millisecond)
 	r.add(findings{Acknowledged: 10, Late: true, Grant: duration(9)}, 5*time.Millisecond)
 	if r.Rounds != 2 || r.Void != 2 || len(r.Why) != 1 || r.Acknowledged != 24 || r.Lost != 2 || r.Late != 1 ||
 		r.Overlaps != 1 || r.LongestOverlap != 1 || *r.Grant != (spread{3, 9, 9}) || r.Bound != 5 {
 		t.Errorf("row = %+v", r)
+	}
+	if got, want := r.whyVoid(), "no lock; they showed a late grant 1×"; got != want {
+		t.Errorf("whyVoid = %q, want %q", got, want)
 	}
 }

@@ -88,9 +88,9 @@ var redisLibraries = []library{
 		l, err := redisbackend.New(ctx, c, redisbackend.WithDefaultTTL(s.ttl))
 		return l, func() { _ = c.Close() }, err
 	}),
-	{name: "SET NX PX", setUp: setNXSetUp, open: openSetNX(firstServer)},
-	{name: "redislock", setUp: redislockSetUp, open: openRedislock(firstServer)},
-	{name: "redsync", setUp: "one server; as many tries as needed; no renewal", looks: "Until", open: openRedsync},
+	{name: "SET NX PX", setUp: setNXSetUp, noRenewal: true, open: openSetNX(firstServer)},
+	{name: "redislock", setUp: redislockSetUp, noRenewal: true, open: openRedislock(firstServer)},
+	{name: "redsync", setUp: "one server; as many tries as needed; connected before; no renewal", looks: "Until", noRenewal: true, open: openRedsync},
 	{name: "rueidislock", setUp: "majority 1, NoLoopTracking, TryNextAfter 1 s", looks: "the context", open: openRueidislock},
 }
 
@@ -159,11 +159,12 @@ func openRedislock[C redis.UniversalClient](newClient func(site) C) func(context
 }
 
 // openRedsync is for any number of servers.
-func openRedsync(_ context.Context, s site) (*client, error) {
+func openRedsync(ctx context.Context, s site) (*client, error) {
 	var pools []redsyncredis.Pool
 	var clients []*redis.Client
 	for _, addr := range s.addrs {
 		c := redisClient(s, addr)
+		_ = c.Ping(ctx).Err() // a try has a twentieth of the TTL, in which a slow network makes no connection
 		pools, clients = append(pools, goredis.NewPool(c)), append(clients, c)
 	}
 	sync := redsync.New(pools...)

@@ -130,7 +130,7 @@ var reportPage = template.Must(template.New("").Funcs(template.FuncMap{
 	"versions": versions,
 	"values":   values,
 	"section":  backendRows,
-	"command":  repeat,
+	"commands": commands,
 	"mark":     mark,
 	"totals":   totals,
 	"figure":   func(s *spread) string { return s.String() },
@@ -168,27 +168,33 @@ func backendRows(r *result, backend string) []*row {
 	return rows
 }
 
-// repeat is the command that repeats the rounds of a row, and of all rows of the same fault and
-// workload.
-func repeat(r *result, w *row) string {
-	workload, peers := "", ""
-	if w.Workload != counterWorkload {
-		workload = " -workload " + w.Workload
-	}
-	rounds, peerRounds := 0, -1
-	for _, o := range r.Rows {
-		if o.Backend != w.Backend || o.Fault != w.Fault || o.Workload != w.Workload {
+// commands repeat rows of a backend: one for each workload. FAULT stands for the fault of a row.
+func commands(r *result, backend string) (all []string) {
+	for _, w := range workloads {
+		rounds, peerRounds := 0, 0
+		for _, o := range r.Rows {
+			switch {
+			case o.Backend != backend || o.Workload != w.name:
+			case o.Library == thisProject:
+				rounds = max(rounds, o.Rounds)
+			default:
+				peerRounds = max(peerRounds, o.Rounds)
+			}
+		}
+		if max(rounds, peerRounds) == 0 {
 			continue
 		}
-		rounds = max(rounds, o.Rounds+o.Void)
-		if o.Library != thisProject {
-			peerRounds = max(peerRounds, o.Rounds+o.Void)
+		text := fmt.Sprintf("go run . -backend '^%s$' -fault FAULT", backend)
+		if w.name != counterWorkload {
+			text += " -workload " + w.name
 		}
+		text += fmt.Sprint(" -rounds ", max(rounds, peerRounds))
+		if 0 < peerRounds && peerRounds < rounds {
+			text += fmt.Sprint(" -peer-rounds ", peerRounds)
+		}
+		all = append(all, text+fmt.Sprint(" -seed ", r.Seed))
 	}
-	if peerRounds >= 0 && peerRounds < rounds {
-		peers = fmt.Sprint(" -peer-rounds ", peerRounds)
-	}
-	return fmt.Sprintf("go run . -backend '^%s$' -fault %s%s -rounds %d%s -seed %d", w.Backend, w.Fault, workload, rounds, peers, r.Seed)
+	return all
 }
 
 // remarks is what a row says besides its figures.
@@ -207,14 +213,7 @@ func (r *row) remarks() (all []string) {
 	count(r.OutOfOrder, "token out of order", "tokens out of order")
 	count(r.Reversed, "token smaller than an earlier holder's", "tokens smaller than an earlier holder's")
 	count(r.Returned, "lost lease that came back", "lost leases that came back")
-	var why []string
-	for _, w := range r.Why {
-		if text := []rune(w); len(text) > longestReason {
-			w = string(text[:longestReason]) + " …"
-		}
-		why = append(why, w)
-	}
-	reasons := " (" + strings.Join(why, "; ") + ")"
+	reasons := " (" + r.whyVoid() + ")"
 	count(r.Void, "void round"+reasons, "void rounds"+reasons)
 	for _, e := range r.Excused {
 		all = append(all, "not promised: "+e)

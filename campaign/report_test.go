@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Each row of the JSON is in the page, with its command.
+// Each row of the JSON is in the page, with the command of its workload.
 func TestReport(t *testing.T) {
 	r := &result{Commit: "abc", Seed: 7, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Services: map[string]string{"redis": "Redis 8"}, Parts: 2, Left: map[string]string{"redis, cut": "no iptables"}, Notes: []string{"run again: cut"}, Rows: []*row{
@@ -36,8 +36,7 @@ func TestReport(t *testing.T) {
 		"| pause | set | locker | yes | 5 | 70 | 0 | 0 | 0 | 1.0 / 2.0 / 3.0 | – |",
 		"| nothing | counter | redsync | no | 4 |", "**FAILS**: no", "(a / b, c; " + strings.Repeat("ä", 100) + " …)",
 		"![Margin between the holder's knowledge and the rival's grant, redis. No margin is below zero.](proof/margin-redis.svg)",
-		"go run . -backend '^redis$' -fault nothing -rounds 5 -seed 7",
-		"go run . -backend '^redis$' -fault pause -workload set -rounds 5 -seed 7",
+		"\n    go run . -backend '^redis$' -fault FAULT -rounds 4 -seed 7\n    go run . -backend '^redis$' -fault FAULT -workload set -rounds 5 -seed 7\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)

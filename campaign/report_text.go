@@ -80,15 +80,18 @@ Many rounds run at the same time on a few processors. Moments of two processes a
 something at any speed. A verdict that rests on time makes the round void if the machine stalled for 250 ms or longer in
 the round, or was overloaded (a load above 6 for each processor): a grant that comes too late or not at all, a contender
 that fails, a lock that its holder should have kept. A round without such a finding counts, however busy the machine was.
-So these void rounds are those in which the lock may not have been available. The last column of a run's first table
-counts them, together with those that are void for another reason. The clients of "connections" make much of the load
+So these void rounds are those in which the lock may not have been available, and the remark says what they showed. What
+a library does by design leaves no doubt: one without renewal loses its lock, and an advisory lock is never free while its
+holder is silent. The last column of a run's first table counts all void rounds. Each has another one in its place, after
+all others have ended, until there are twice as many rounds. The clients of "connections" make much of the load
 themselves.
 
 A control that loses an update without a fence fails, and so does a pause that loses no more than a tenth without one:
 such rounds prove nothing. For this library more is a failure: a lost update with the fence, two holders that believed, a
 rival that was granted the lock before the holder knew, tokens out of order, a token that is smaller than an earlier
-holder's, a lost lease that comes back, a rival that is not granted the lock, and a lock that is lost although the holder
-should keep it.
+holder's, a lost lease that comes back, a rival that is not granted the lock, or later than a second after TTL + slack, a
+contender that fails after the fault, a lock that is lost although the holder should keep it, and a row with more than
+a third of its rounds void.
 
 What the [guarantees](guarantees.md) of this library's backend exclude under a fault isn't a failure. The remark says "not
 promised" then, with the reason:
@@ -128,9 +131,10 @@ This library, in all rounds of the run:
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 {{range .}}| {{.Fault}} | {{.Workload}} | {{.Library}} | {{if .Fence}}yes{{else}}no{{end}} | {{.Rounds}} | {{.Acknowledged}} | {{.Lost}} | {{.Refused}} | {{if .Overlaps}}{{.Overlaps}}, up to {{printf "%.1f" .LongestOverlap}} ms{{else}}0{{end}} | {{figure .Margin}} | {{figure .Grant}} | {{if .Bound}}{{printf "%.0f" .Bound}}{{else}}–{{end}} | {{mark .}} |
 {{end}}
-To repeat a row, run its command in ` + "`campaign`" + `:
-{{$last := ""}}{{range .}}{{$row := print .Fault .Workload}}{{if ne $row $last}}{{$last = $row}}
-    {{command $run .}}{{end}}{{end}}
+To repeat a row, run the command of its workload in ` + "`campaign`" + `, with the row's fault for FAULT:
+{{range commands $run $b.Name}}
+    {{.}}{{end}}
+
 {{end}}{{end}}{{end}}
 ## What was not tried
 

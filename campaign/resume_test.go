@@ -39,7 +39,7 @@ func TestResume(t *testing.T) {
 	}
 	x := &experiment{entries: entriesOf(b, fault{name: "pause"}, workloads[0], b.libraries[:2])}
 	c.enter(x)
-	for round, want := range map[int]int{0: 2, 1: 2, 2: 1, 3: 1, 4: 2, 9: 2, 10: 0} {
+	for round, want := range map[int]int{0: 2, 1: 2, 2: 1, 3: 1, 4: 2, 9: 2} {
 		if got := len(c.active(x, round)); got != want {
 			t.Errorf("round %d has %d entries, want %d: 4 rounds of one were run, and others run in 2", round, got, want)
 		}
@@ -57,6 +57,19 @@ func TestResume(t *testing.T) {
 	}
 	if _, err := fresh().resume(file, 8); err == nil || !strings.Contains(err.Error(), "seed") {
 		t.Errorf("another seed: %v", err)
+	}
+}
+
+// A void round has another one in its place, after all others, until there are twice as many.
+func TestFurtherRounds(t *testing.T) {
+	c := campaign{rounds: 10}
+	for _, tc := range []struct{ rounds, void, further int }{
+		{10, 0, 0}, {9, 1, 1}, {10, 1, 0}, {0, 10, 1}, {1, 18, 1}, {1, 19, 0}, {0, 20, 0},
+	} {
+		x := &experiment{entries: []entry{{row: &row{Rounds: tc.rounds, Void: tc.void}, wanted: 10}}}
+		if got := len(c.active(x, c.rounds)); got != tc.further {
+			t.Errorf("%d rounds, and %d void ones: %d entries go on, want %d", tc.rounds, tc.void, got, tc.further)
+		}
 	}
 }
 

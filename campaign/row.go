@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,9 +17,10 @@ type row struct {
 	Library  string `json:"library"`
 	Fence    bool   `json:"fence"`
 
-	Rounds int      `json:"rounds"` // that aren't void
-	Void   int      `json:"void"`   // that prove nothing
-	Why    []string `json:"why_void,omitempty"`
+	Rounds int            `json:"rounds"` // that aren't void
+	Void   int            `json:"void"`   // that prove nothing
+	Why    []string       `json:"why_void,omitempty"`
+	Doubts map[string]int `json:"doubts,omitempty"` // void rounds, by what they showed while the machine was too busy
 
 	Acknowledged int `json:"acknowledged"` // updates
 	Lost         int `json:"lost"`         // as the workload counts it
@@ -54,13 +58,36 @@ type spread struct {
 // mostReasons is how many different reasons a row has.
 const mostReasons = 3
 
-// longestReason is how much of a reason the page shows, in characters. What follows is mostly
+// longestReason is how much of a reason is shown, in characters. What follows is mostly
 // addresses.
 const longestReason = 100
 
-func (r *row) void(why string) {
+func (r *row) void(why string, doubts ...string) {
 	r.Void++
 	r.Why = addReason(r.Why, why)
+	for _, d := range doubts {
+		if r.Doubts == nil {
+			r.Doubts = make(map[string]int)
+		}
+		r.Doubts[d]++
+	}
+}
+
+// whyVoid are the reasons of the void rounds, and what these showed.
+func (r *row) whyVoid() string {
+	var why []string
+	for _, w := range r.Why {
+		if text := []rune(w); len(text) > longestReason {
+			w = string(text[:longestReason]) + " …"
+		}
+		why = append(why, w)
+	}
+	text, sep := strings.Join(why, "; "), "; they showed "
+	for _, d := range slices.Sorted(maps.Keys(r.Doubts)) {
+		text += fmt.Sprintf("%s%s %d×", sep, d, r.Doubts[d])
+		sep = ", "
+	}
+	return text
 }
 
 func addReason(all []string, reason string) []string {

@@ -61,8 +61,20 @@ func check(r row, l library, f fault, g locker.Guarantees) (broken, excused []st
 	if r.Returned != 0 {
 		fails("%d leases came back after their loss", r.Returned)
 	}
-	if r.NotGranted != 0 {
-		fails("%d rivals were not granted the lock in their time", r.NotGranted)
+	for _, c := range []struct {
+		n    int
+		what string
+	}{
+		{r.NotGranted, "rivals were not granted the lock in their time"},
+		{r.Late, "grants came more than a second after the bound"},
+		{r.Failed, "rounds had a contender that failed after the fault"},
+	} {
+		if c.n != 0 {
+			fails("%d %s", c.n, c.what)
+		}
+	}
+	if r.Void > 1 && 2*r.Void > r.Rounds && l.planted == nil {
+		fails("%d of %d rounds are void: run them again with fewer at a time", r.Void, r.Rounds+r.Void)
 	}
 	return broken, excused
 }

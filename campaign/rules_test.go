@@ -48,6 +48,12 @@ func TestRules(t *testing.T) {
 		{"such a pause that loses nothing", row{Fault: "pause", Workload: "register", Rounds: 1, Acknowledged: allUpdates}, ours, "proves nothing"},
 		{"tokens", changed(func(r *row) { r.OutOfOrder = 1 }), ours, "out of order"},
 		{"not granted", changed(func(r *row) { r.NotGranted = 1 }), ours, "not granted"},
+		{"late", changed(func(r *row) { r.Late = 1 }), ours, "after the bound"},
+		{"a contender that failed", changed(func(r *row) { r.Failed = 1 }), ours, "failed after the fault"},
+		{"one void round", changed(func(r *row) { r.Void = 1 }), ours, ""},
+		{"a third of the rounds are void", row{Fault: "cut", Rounds: 12, Acknowledged: 12 * allUpdates, Void: 6}, ours, ""},
+		{"more are void", row{Fault: "cut", Rounds: 12, Acknowledged: 12 * allUpdates, Void: 7}, ours, "7 of 19 rounds are void"},
+		{"more are void, of a peer", row{Fault: "cut", Rounds: 12, Acknowledged: 12 * allUpdates, Void: 7}, peer, ""},
 	} {
 		fails, _ := check(tc.row, tc.l, fault{}, locker.Guarantees{})
 		got := strings.Join(fails, "; ")

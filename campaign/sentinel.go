@@ -162,6 +162,6 @@ var sentinelLibraries = []library{
 		l, err := redisbackend.New(ctx, c, redisbackend.WithDefaultTTL(s.ttl))
 		return l, func() { _ = c.Close() }, err
 	}),
-	{name: "SET NX PX", setUp: setNXSetUp, open: openSetNX(sentinelClient)},
-	{name: "redislock", setUp: redislockSetUp, open: openRedislock(sentinelClient)},
+	{name: "SET NX PX", setUp: setNXSetUp, noRenewal: true, open: openSetNX(sentinelClient)},
+	{name: "redislock", setUp: redislockSetUp, noRenewal: true, open: openRedislock(sentinelClient)},
 }

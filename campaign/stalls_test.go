@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -46,8 +47,8 @@ func TestOverloaded(t *testing.T) {
 	}
 }
 
-// Findings that a slow machine explains are doubtful, and no others.
-func TestDoubtful(t *testing.T) {
+// Findings that a slow machine explains leave doubts, and no others.
+func TestDoubts(t *testing.T) {
 	sound := findings{Acknowledged: allUpdates}
 	changed := func(change func(f *findings)) findings {
 		f := sound
@@ -55,27 +56,32 @@ func TestDoubtful(t *testing.T) {
 		return f
 	}
 	less := func(f *findings) { f.Acknowledged-- }
+	noRenewal := library{name: "a peer", noRenewal: true}
 	for _, tc := range []struct {
 		name         string
 		f            findings
+		l            library
 		fence, keeps bool
-		want         bool
+		want         string
 	}{
-		{"sound", sound, true, true, false},
-		{"late", changed(func(f *findings) { f.Late = true }), true, false, true},
-		{"not granted", changed(func(f *findings) { f.NotGranted = true }), false, false, true},
-		{"a contender failed", changed(func(f *findings) { f.Failed = true }), false, false, true},
-		{"a lock that was lost in the control", changed(less), false, true, true},
-		{"a lock that was lost in a cut", changed(less), false, false, false},
-		{"a lock that was lost in the control, and no update", changed(func(f *findings) { f.Cause = "lost" }), false, true, true},
-		{"lost in the control", changed(func(f *findings) { f.Lost = 1 }), false, true, true},
-		{"lost with the fence", changed(func(f *findings) { f.Lost = 1 }), true, true, false},
-		{"late, and both believed", changed(func(f *findings) { f.Late, f.Overlap = true, 1 }), false, false, false},
-		{"late, and a negative margin", changed(func(f *findings) { f.Late, f.Margin = true, duration(-1) }), false, false, false},
-		{"late, and a token out of order", changed(func(f *findings) { f.Late, f.OutOfOrder = true, 1 }), false, false, false},
+		{"sound", sound, library{}, true, true, ""},
+		{"late", changed(func(f *findings) { f.Late = true }), library{}, true, false, "a late grant"},
+		{"not granted", changed(func(f *findings) { f.NotGranted = true }), library{}, false, false, "a rival without a grant"},
+		{"a lock that never expires", changed(func(f *findings) { f.NotGranted = true }), library{neverExpires: true}, false, false, ""},
+		{"a contender failed", changed(func(f *findings) { f.Failed = true }), library{}, false, false, "a contender that failed"},
+		{"a contender failed, and a late grant", changed(func(f *findings) { f.Late, f.Failed = true, true }), library{}, false, false, "a late grant, a contender that failed"},
+		{"a lock that was lost in the control", changed(less), library{}, false, true, "a lock that was lost"},
+		{"a lock that was lost in a cut", changed(less), library{}, false, false, ""},
+		{"a lock without renewal that was lost in the control", changed(less), noRenewal, false, true, ""},
+		{"a lock that was lost in the control, and no update", changed(func(f *findings) { f.Cause = "lost" }), library{}, false, true, "a lock that was lost"},
+		{"lost in the control", changed(func(f *findings) { f.Lost = 1 }), library{}, false, true, "a lock that was lost"},
+		{"lost with the fence", changed(func(f *findings) { f.Lost = 1 }), library{}, true, true, ""},
+		{"late, and both believed", changed(func(f *findings) { f.Late, f.Overlap = true, 1 }), library{}, false, false, ""},
+		{"late, and a negative margin", changed(func(f *findings) { f.Late, f.Margin = true, duration(-1) }), library{}, false, false, ""},
+		{"late, and a token out of order", changed(func(f *findings) { f.Late, f.OutOfOrder = true, 1 }), library{}, false, false, ""},
 	} {
-		if got := tc.f.doubtful(tc.fence, tc.keeps); got != tc.want {
-			t.Errorf("%s: doubtful = %v, want %v", tc.name, got, tc.want)
+		if got := strings.Join(tc.f.doubts(tc.l, tc.fence, tc.keeps), ", "); got != tc.want {
+			t.Errorf("%s: doubts = %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

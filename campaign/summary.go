@@ -13,7 +13,7 @@ func (r *row) summary() string {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
-	part(r.Void > 0, "%d void (%s)", r.Void, strings.Join(r.Why, "; "))
+	part(r.Void > 0, "%d void (%s)", r.Void, r.whyVoid())
 	part(true, "%d updates, %d lost", r.Acknowledged, r.Lost)
 	part(r.Refused > 0, "%d refused", r.Refused)
 	part(r.Overlaps > 0, "both believed in %d rounds, for up to %.2f ms", r.Overlaps, r.LongestOverlap)

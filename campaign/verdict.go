@@ -81,13 +81,27 @@ func judge(h history) findings {
 	return f
 }
 
-// doubtful reports whether the findings rest on time: a machine that stalled for long enough explains
-// them as well. keeps says that the holder should have kept its lock. What is wrong at any speed
-// isn't doubtful.
-func (f findings) doubtful(fence, keeps bool) bool {
-	slow := f.Late || f.NotGranted || f.Failed || keeps && (f.Acknowledged != allUpdates || f.Lost != 0 || f.Cause != "")
-	wrong := f.Overlap > 0 || fence && f.Lost != 0 || f.Margin != nil && *f.Margin < 0 || f.OutOfOrder+f.Reversed+f.Returned > 0
-	return slow && !wrong
+// doubts returns the findings that rest on time, in words: a machine that stalled for long enough
+// explains them as well. keeps says that the holder should have kept its lock. What is wrong at any
+// speed leaves no doubt, and neither does what the library always does.
+func (f findings) doubts(l library, fence, keeps bool) (all []string) {
+	if f.Overlap > 0 || fence && f.Lost != 0 || f.Margin != nil && *f.Margin < 0 || f.OutOfOrder+f.Reversed+f.Returned > 0 {
+		return nil
+	}
+	for _, d := range []struct {
+		yes  bool
+		text string
+	}{
+		{f.Late, "a late grant"},
+		{f.NotGranted && !l.neverExpires, "a rival without a grant"},
+		{f.Failed, "a contender that failed"},
+		{keeps && !l.noRenewal && (f.Acknowledged != allUpdates || f.Lost != 0 || f.Cause != ""), "a lock that was lost"},
+	} {
+		if d.yes {
+			all = append(all, d.text)
+		}
+	}
+	return all
 }
 
 // overlap is for how long two holders believed at the same time. Both ends of a belief are moments
