@@ -18,7 +18,9 @@ func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lea
 // every write (package fence), and stop when its context ends. Functions below fn find the lease with
 // [LeaseFrom]. The options are the same as for Acquire.
 //
-// When there was no lease, Do returns the error of Acquire. Otherwise it returns fn's error joined
+// When there was no lease, Do returns the error of Acquire, such as one that matches [ErrHeld]. So an
+// fn that acquires further locks must not return their errors as they are, if the caller tells by
+// ErrHeld that somebody else does the work. Otherwise Do returns fn's error joined
 // with Release's. If fn's error already wraps Release's error, as [context.Cause] of fn's context
 // does, that error appears once. When fn has returned nil, an error of Do matches one of these, and
 // never both:

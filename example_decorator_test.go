@@ -17,7 +17,7 @@ type shortHolds struct{ locker.Locker }
 func (s shortHolds) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
 	req, err := locker.Resolve(name, opts...)
 	if err != nil {
-		return nil, err
+		return s.Locker.Acquire(ctx, name, opts...) // which returns it as a *locker.Error
 	}
 	if req.MaxHold == 0 || req.MaxHold > time.Minute {
 		// The last option counts. Clip makes append copy the slice, which may be the caller's.

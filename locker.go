@@ -182,7 +182,8 @@ func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 // As finds what a backend offers for its leases beyond [Lease], such as a comparison for the caller's
 // own transaction. It looks at the lease itself and then through the decorators around it, by their
 // method Unwrap() Lease or Unwrap() any. A decorator of leases needs one of them: without it, [Slot]
-// doesn't know a permit, and package fence claims for the permit's name in place of its slot.
+// doesn't know a permit, package fence claims for the permit's name in place of its slot, and a nested
+// Acquire of the same lock waits for itself in place of [ErrHeldByCaller].
 func As[T any](lease Lease) (T, bool) {
 	for v := any(lease); v != nil; v = below(v) {
 		if t, ok := v.(T); ok {

@@ -70,6 +70,9 @@ func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, erro
 	if open == nil {
 		return nil, &Error{Op: "open", Err: unknownScheme(strings.TrimSpace(rawURL), u.Scheme)}
 	}
+	if slices.Contains(reqs, nil) {
+		return nil, &Error{Op: "open", Backend: u.Scheme, Err: fmt.Errorf("%w: a requirement is nil", ErrOption)}
+	}
 	u, common, err := takeCommon(u)
 	if err != nil {
 		return nil, &Error{Op: "open", Err: err}

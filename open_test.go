@@ -84,6 +84,8 @@ func TestOpenErrors(t *testing.T) {
 		{"fake://user:hunter2 @host", locker.ErrOption, "URL"},
 		{":hunter2", locker.ErrOption, "URL"},
 		{"fake://ho\x7fst", locker.ErrOption, "URL"},
+		{"fake://host/?token_base=1;ttl=5s", locker.ErrOption, "parameters can't be parsed"},
+		{"fake://host/?hunter2=%zz", locker.ErrOption, "parameters can't be parsed"},
 	} {
 		_, err := locker.Open(t.Context(), tc.url)
 		if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) {
@@ -92,6 +94,14 @@ func TestOpenErrors(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("Open(%q) = %v: the password is in it", tc.url, err)
 		}
+	}
+}
+
+func TestOpenWithoutARequirement(t *testing.T) {
+	before := opened.closed
+	l, err := locker.Open(t.Context(), "fake://host", locker.OrderFIFO, nil)
+	if l != nil || !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "a requirement is nil") || opened.closed != before {
+		t.Errorf("Open = %v, %v, want ErrOption before anything is opened", l, err)
 	}
 }
 

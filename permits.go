@@ -2,6 +2,7 @@ package locker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -124,7 +125,9 @@ type permits struct {
 	opts   []Option
 	line   []Option // of the line: the TTL of the permit, because on some backends each TTL is a session
 	noWait bool
-	held   bool // the service has said that all permits were held, or the first two that were asked for
+
+	behindOthers bool // calls with the same Locker waited in the line when this one began
+	held         bool // the service has said to this call, or to those, that slots are held
 }
 
 func newPermits(l Locker, name string, limit int, opts []Option) (*permits, error) {
@@ -153,18 +156,20 @@ func newPermits(l Locker, name string, limit int, opts []Option) (*permits, erro
 
 func onSlot(slot int) Option { return func(r *Request) { r.Slot = slot } }
 
-// acquire asks for two slots, and then waits in the line. If this process already waits for a permit
+// acquire asks for two slots, and then waits in the line. If this Locker already waits for a permit
 // of this name with the same limit, or a larger one, it only waits in the line, unless it may have all
 // the slots itself.
 func (p *permits) acquire(ctx context.Context) (Lease, error) {
-	hint := hintOf(p.name)
-	if !hint.isBehindOthers(p.limit) || hasPermit(ctx) {
+	hint, call := hintOf(p.name), waitingCall{lineKey(p.l, p.name), p.limit}
+	p.behindOthers = hint.isBehindOthers(call) && !hasPermit(ctx)
+	if !p.behindOthers {
 		lease, err := p.tryTwo(ctx)
 		if err == nil || !mayWait(err) {
 			return lease, err
 		}
+		p.held = errors.Is(err, ErrHeld) // otherwise one was granted, and lost at once
 	}
-	hint.join(p.limit)
-	defer hint.leave(p.limit)
+	hint.join(call)
+	defer hint.leave(call)
 	return again(ctx, func() (Lease, error) { return p.standInLine(ctx) })
 }

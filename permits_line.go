@@ -3,10 +3,7 @@ package locker
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fencedlock/locker/internal/callsite"
@@ -30,7 +27,7 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	if err != nil {
 		return nil, p.stillHeld(ctx, err, asked)
 	}
-	p.held = true                          // nobody comes here while there are enough
+	p.held = p.held || p.behindOthers
 	defer startRelease(ctx, []Lease{line}) // in the background, also after a panic
 	waiting, cancel := waitContext(ctx)
 	defer cancel(nil)
@@ -38,8 +35,8 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	defer close(over)
 	watch([]Lease{line}, over, func(err error) { cancel(&lostOnTheWay{err}) })
 	lease, err := p.waitForSlot(ctx, waiting)
-	if why := context.Cause(waiting); err != nil && why != nil && ctx.Err() == nil && errors.As(why, new(*lostOnTheWay)) {
-		p.held = false // the service may be away since then
+	if why := context.Cause(waiting); err != nil && why != nil && ctx.Err() == nil && isLostOnTheWay(why) {
+		p.forgetHeld()
 		return nil, why
 	}
 	if err != nil {
@@ -48,11 +45,14 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	if gone(lease) { // while others were looked at
 		lost := lease.Err()
 		startRelease(ctx, []Lease{lease})
-		p.held = false
+		p.forgetHeld()
 		return nil, &lostOnTheWay{lost}
 	}
 	return lease, nil
 }
+
+// forgetHeld is called when a lease was lost: the service may be away since then.
+func (p *permits) forgetHeld() { p.held, p.behindOthers = false, false }
 
 var errNextQueues = errors.New("it is time for the queues of other slots") // no caller sees it
 
@@ -156,7 +156,7 @@ func (w *slotWait) overBy() error {
 	lease, err := w.p.ask(w.waiting, 1, NoWait())
 	if err == nil {
 		startRelease(w.ctx, []Lease{lease})
-		err = &Error{Op: "acquire", Backend: w.p.l.Guarantees().Backend, Name: w.p.name, Err: context.Cause(w.waiting)}
+		err = &Error{Op: "acquire", Backend: w.p.l.Guarantees().Backend, Name: w.p.name, Err: contextError(w.waiting)}
 	}
 	return w.p.stillHeld(w.waiting, err, w.looked)
 }
@@ -229,50 +229,3 @@ func (w *slotWait) look() {
 		w.fail(err)
 	}
 }
-
-// hint is what this process remembers of the permits of a name. Where two names share one, a call
-// asks for a slot that is held, or waits in the line though a slot is free. Both are correct, and
-// cost some requests.
-type hint struct {
-	last atomic.Int32 // the slot that was released last, until it is asked for; 0: none
-
-	mu   sync.Mutex
-	line map[int]int // calls that wait in the line, by their limit
-}
-
-// join notes a further call in the line. [hint.leave] is called once after it.
-func (h *hint) join(limit int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.line == nil {
-		h.line = make(map[int]int)
-	}
-	h.line[limit]++
-}
-
-func (h *hint) leave(limit int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.line[limit]--; h.line[limit] == 0 {
-		delete(h.line, limit)
-	}
-}
-
-// isBehindOthers reports whether calls wait in the line, none of which has a smaller limit.
-func (h *hint) isBehindOthers(limit int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for other := range h.line {
-		if other < limit {
-			return false
-		}
-	}
-	return len(h.line) > 0
-}
-
-var (
-	hints     [4096]hint
-	hintsSeed = maphash.MakeSeed()
-)
-
-func hintOf(name string) *hint { return &hints[maphash.String(hintsSeed, name)%uint64(len(hints))] }

@@ -2,6 +2,7 @@ package locker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -27,7 +28,7 @@ func (s *several) once(ctx context.Context) (_ *LeaseSet, err error) {
 		}
 	}()
 	for first := 0; ; {
-		held, err := s.askAll(ctx, got, first)
+		held, answer, err := s.askAll(ctx, got, first)
 		if err != nil {
 			return nil, err
 		}
@@ -36,8 +37,9 @@ func (s *several) once(ctx context.Context) (_ *LeaseSet, err error) {
 		}
 		// Only what comes before may be kept while this one is waited for.
 		released := startRelease(ctx, got[held+1:])
+		asked := time.Now()
 		if got[held], err = s.await(ctx, got[:held], held); err != nil {
-			return nil, err
+			return nil, s.stillHeld(ctx, held, answer, err, asked)
 		}
 		select {
 		case <-released: // or this call would find its own leases
@@ -69,9 +71,9 @@ func (s *several) endedOnTheWay(position int, why error) error {
 }
 
 // askAll asks for all locks from position first on at the same time, without waiting. It returns
-// the first position whose lock must be waited for, or the number of locks if all are granted. What was
-// granted is in got.
-func (s *several) askAll(ctx context.Context, got []Lease, first int) (held int, err error) {
+// the first position whose lock must be waited for, with the answer that says so, or the number of locks if
+// all are granted. What was granted is in got.
+func (s *several) askAll(ctx context.Context, got []Lease, first int) (held int, answer, err error) {
 	asked := time.Now()
 	answers := askSideBySide(ctx, len(got)-first, func(ctx context.Context, i int) (Lease, error) {
 		return s.ask(ctx, first+i, NoWait())
@@ -84,13 +86,13 @@ func (s *several) askAll(ctx context.Context, got []Lease, first int) (held int,
 		case s.noWait, !mayWait(failed):
 			err = failed
 		default:
-			held = position
+			held, answer = position, failed
 		}
 	}
-	if held < len(got) {
-		err = s.stillHeld(ctx, held, err, asked)
+	if held < len(got) && s.oneLocker {
+		err = s.stillHeld(ctx, held, answer, err, asked)
 	}
-	return held, err
+	return held, answer, err
 }
 
 func (s *several) ask(ctx context.Context, position int, more ...Option) (Lease, error) {
@@ -105,16 +107,18 @@ func (s *several) await(ctx context.Context, kept []Lease, position int) (Lease,
 	over := make(chan struct{})
 	defer close(over)
 	watch(kept, over, func(err error) { cancel(&lostOnTheWay{err}) })
-	asked := time.Now()
 	lease, err := s.ask(waiting, position)
 	if why := context.Cause(waiting); err != nil && why != nil && ctx.Err() == nil {
 		return nil, why
 	}
-	return lease, s.stillHeld(ctx, position, err, asked)
+	return lease, err
 }
 
-// stillHeld is for the lock at a position, which was held when it was asked for before.
-func (s *several) stillHeld(ctx context.Context, position int, err error, asked time.Time) error {
+// stillHeld is for the lock at a position, of which answer was the last answer.
+func (s *several) stillHeld(ctx context.Context, position int, answer, err error, asked time.Time) error {
+	if !errors.Is(answer, ErrHeld) { // it was granted, and lost at once
+		return err
+	}
 	item := s.items[s.order[position]]
 	return stillHeld(ctx, item.Locker, item.Name, err, asked)
 }

@@ -159,3 +159,83 @@ func TestPermitOfASilentService(t *testing.T) {
 		release(t, held...)
 	})
 }
+
+// Nobody has said that a lock is held if it was granted, and lost at once.
+func TestAcquireAllTimeOutAfterALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		link := membackend.NewLink()
+		l := openMem(t, s, membackend.WithLink(link))
+		link.Delay(slowRequest, slowReply)
+		time.AfterFunc(slowRequest+slowReply/2, func() { s.Expire("job") }) // its grant is on its way
+		time.AfterFunc(slowRequest+slowReply+slowReply/2, link.Cut)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err := locker.AcquireAll(ctx, l, locker.Wants("job", "z"))
+		wantErr(t, "AcquireAll", err, "job", locker.ErrNoAnswer, context.DeadlineExceeded)
+		link.Heal()
+		time.Sleep(time.Minute) // what it left behind is removed
+	})
+}
+
+// What one service says doesn't excuse the silence of another one.
+func TestAcquireInOrderOfASilentService(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		link := membackend.NewLink()
+		silent, live := openMem(t, membackend.NewServer(), membackend.WithLink(link)), openMem(t, s)
+		link.Cut()
+		held, err := locker.TryAcquire(t.Context(), openMem(t, s), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+		defer cancel()
+		_, err = locker.AcquireInOrder(ctx, []locker.Item{{Locker: silent, Want: locker.Want{Name: "new"}}, {Locker: live, Want: locker.Want{Name: "job"}}})
+		wantErr(t, "AcquireInOrder", err, "new", locker.ErrNoAnswer, context.DeadlineExceeded)
+		link.Heal()
+		time.Sleep(time.Minute) // what it left behind is removed
+		release(t, held)
+	})
+}
+
+// That others wait for permits of the same name on another service says nothing of this one.
+func TestPermitsOfTwoServices(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		link := membackend.NewLink()
+		live, silent := openMem(t, s), openMem(t, membackend.NewServer(), membackend.WithLink(link))
+		_, held := withPermits(t, live, 1, 1)
+		firstCtx, leave := context.WithCancel(t.Context())
+		first := startPermit(firstCtx, live, 1)
+		synctest.Wait()
+		link.Delay(slowRequest, slowReply)
+		time.AfterFunc(slowRequest+slowReply+time.Millisecond, link.Cut)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		lease, err := locker.AcquirePermit(ctx, silent, "job", 1)
+		if err != nil {
+			t.Fatalf("AcquirePermit = %v, want the permit: it asks for a slot first", err)
+		}
+		leave()
+		<-first
+		link.Heal()
+		release(t, append(held, lease)...)
+	})
+}
+
+// liar is an error that says of itself that it is whatever it is asked for.
+type liar struct{}
+
+func (liar) Error() string { return "liar" }
+func (liar) As(any) bool   { return true }
+
+func TestAcquireAllOfALiar(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		calls := 0
+		l := &disturbed{openMem(t, s), func(string) error {
+			calls++
+			return liar{}
+		}}
+		if _, err := locker.AcquireAll(t.Context(), l, locker.Wants("job")); !errors.Is(err, liar{}) || calls != 1 {
+			t.Errorf("AcquireAll = %v after %d calls, want the error of the first one", err, calls)
+		}
+	})
+}

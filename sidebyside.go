@@ -106,11 +106,17 @@ func stillHeld(ctx context.Context, l Locker, name string, err error, asked time
 	if !ranOut || OutcomeOf(err) != OutcomeError || time.Since(asked) > heldLasts {
 		return err
 	}
-	why := fmt.Errorf("%w: %w", ErrHeld, ctx.Err())
-	if cause := context.Cause(ctx); !errors.Is(ctx.Err(), cause) {
-		why = fmt.Errorf("%w: %w", why, cause)
+	why := &verdict.Outcome{Class: OutcomeTimeout, Err: fmt.Errorf("%w: %w", ErrHeld, contextError(ctx))}
+	return &Error{Op: "acquire", Backend: l.Guarantees().Backend, Name: name, Err: why}
+}
+
+// contextError is the error of a context that is over, with its cause.
+func contextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(err, cause) {
+		return err
 	}
-	return &Error{Op: "acquire", Backend: l.Guarantees().Backend, Name: name, Err: &verdict.Outcome{Class: OutcomeTimeout, Err: why}}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // lostOnTheWay says that a lease ended before the caller had all that it waits for. No caller sees
@@ -118,6 +124,11 @@ func stillHeld(ctx context.Context, l Locker, name string, err error, asked time
 type lostOnTheWay struct{ error }
 
 func (e *lostOnTheWay) Unwrap() error { return e.error }
+
+func isLostOnTheWay(err error) bool {
+	_, lost := verdict.Find[*lostOnTheWay](err)
+	return lost
+}
 
 // again calls try until it returns anything else than lostOnTheWay. The try that begins when ctx is
 // over is the last one: its error has the cause of ctx. That cause may be the lostOnTheWay of
@@ -127,7 +138,7 @@ func again[T any](ctx context.Context, try func() (T, error)) (T, error) {
 	for {
 		last := ctx.Err() != nil
 		result, err := try()
-		if last || !errors.As(err, new(*lostOnTheWay)) {
+		if last || !isLostOnTheWay(err) {
 			return result, err
 		}
 		timer := time.NewTimer(pause) // a service that takes each lease at once must not make this loop spin

@@ -41,7 +41,7 @@ type based struct {
 }
 
 func (b based) Acquire(ctx context.Context, name string, opts ...Option) (Lease, error) {
-	lease, err := b.Locker.Acquire(ctx, name, opts...)
+	lease, err := acquire(ctx, b.Locker, name, opts)
 	if err != nil {
 		return nil, err
 	}

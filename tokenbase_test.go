@@ -36,6 +36,20 @@ func TestTokenBase(t *testing.T) {
 	}
 }
 
+func TestTokenBaseOfAFaultyLocker(t *testing.T) {
+	l, err := locker.TokenBase(faulty{&fakeLocker{}}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lease, err := l.Acquire(t.Context(), "a"); lease != nil || err == nil {
+		t.Errorf("Acquire = %v, %v, want an error: the Locker returns neither", lease, err)
+	}
+}
+
+type faulty struct{ locker.Locker }
+
+func (faulty) Acquire(context.Context, string, ...locker.Option) (locker.Lease, error) { return nil, nil }
+
 func TestTokenBaseRefuses(t *testing.T) {
 	for _, base := range []locker.Token{-1, 1<<62 + 1, math.MaxInt64, math.MinInt64} {
 		if _, err := locker.TokenBase(new(fakeLocker), base); !errors.Is(err, locker.ErrOption) {

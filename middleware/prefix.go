@@ -34,7 +34,7 @@ func (p prefixed) Acquire(ctx context.Context, name string, opts ...locker.Optio
 		return nil, &locker.Error{Op: "acquire", Backend: p.Guarantees().Backend, Name: name, Err: err}
 	}
 	lease, err := p.Locker.Acquire(ctx, p.prefix+name, opts...)
-	if err != nil {
+	if err != nil || lease == nil { // a faulty Locker returns neither
 		return nil, err
 	}
 	return prefixedLease{lease, name}, nil

@@ -123,3 +123,24 @@ func TestPrefixUnwraps(t *testing.T) {
 		t.Errorf("As = %v, %v; want the decorator, around the lease by its whole name", inner, ok)
 	}
 }
+
+// A faulty Locker may return neither a lease nor an error. What calls it through a prefix sees that.
+func TestPrefixOfAFaultyLocker(t *testing.T) {
+	l, err := middleware.Prefix(faulty{membackend.New()}, "billing/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if lease, err := l.Acquire(t.Context(), "job"); lease != nil || err != nil {
+		t.Errorf("Acquire = %v, %v, want nothing", lease, err)
+	}
+	if _, err := locker.AcquireAll(t.Context(), l, locker.Wants("a", "b")); err == nil {
+		t.Error("AcquireAll = nil, want an error")
+	}
+}
+
+type faulty struct{ locker.Locker }
+
+func (faulty) Acquire(context.Context, string, ...locker.Option) (locker.Lease, error) {
+	return nil, nil
+}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/verdict"
 )
 
 // Reentrant returns a locker with which a task can acquire a lock that it has already. So
@@ -127,7 +128,7 @@ func ranOut(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
-	return err
+	return &verdict.Outcome{Class: locker.OutcomeTimeout, Err: err} // whatever the cause matches
 }
 
 // join returns the holding of a task, and whether it is a new one that the caller must acquire.

@@ -55,7 +55,7 @@ func TestReentrantWaitForTheOwnAcquisitionRunsOutOfTime(t *testing.T) {
 		failed := startAcquire(first, l)
 		synctest.Wait()
 
-		short, cancel := context.WithTimeout(ctx, time.Second)
+		short, cancel := context.WithTimeoutCause(ctx, time.Second, locker.ErrClosed) // a cause of the caller's own
 		defer cancel()
 		_, err := l.Acquire(short, "job")
 		wantTimeout(t, "a wait of one second", err)

@@ -160,6 +160,7 @@ func (f *leakFinder) look() {
 	for _, info := range leases {
 		current[info.ID] = true
 	}
+	defer f.forget(known, current) // also if report ends this goroutine, as a test's FailNow does
 	for _, info := range f.withoutLines(leases) {
 		s, limit := state{info.ID, info.State}, f.limits[info.State]
 		lasts := time.Since(info.Since)
@@ -177,7 +178,6 @@ func (f *leakFinder) look() {
 			delete(f.reported, s)
 		}
 	}
-	f.forget(known, current)
 }
 
 // ids are the calls whose place is known.

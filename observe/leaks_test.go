@@ -250,3 +250,30 @@ func TestLeaksStoppedByAReport(t *testing.T) {
 		}
 	})
 }
+
+// A report may end its goroutine, as a test's FailNow does. The next looks come all the same.
+func TestLeakReportThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := membackend.New()
+		defer l.Close()
+		var reports leaks
+		stop, err := observe.Leaks(l, time.Minute, 0, func(leak observe.Leak) {
+			reports.report(leak)
+			runtime.Goexit()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		for range 2 {
+			lease := forgetToRelease(t, l)
+			time.Sleep(time.Hour)
+			if list := reports.take(); len(list) != 1 {
+				t.Errorf("%d reports, want one", len(list))
+			}
+			if err := lease.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
