@@ -48,7 +48,9 @@ func TestTokenBaseOfAFaultyLocker(t *testing.T) {
 
 type faulty struct{ locker.Locker }
 
-func (faulty) Acquire(context.Context, string, ...locker.Option) (locker.Lease, error) { return nil, nil }
+func (faulty) Acquire(context.Context, string, ...locker.Option) (locker.Lease, error) {
+	return nil, nil
+}
 
 func TestTokenBaseRefuses(t *testing.T) {
 	for _, base := range []locker.Token{-1, 1<<62 + 1, math.MaxInt64, math.MinInt64} {
