@@ -22,7 +22,7 @@ import (
 //     put it (hasPut). If not, it is somebody else's, and the acquisition takes another key (changeKey).
 //   - Release writes the guard key of each etcd lease that such a put attaches the key to (fenceLatePuts). Each
 //     put compares the guard key, so a late one does nothing from then on. Then Release deletes the key, also
-//     with a create revision that wasn't known (isLate).
+//     with a create revision that wasn't known (hasLeft).
 //   - The key's name is never used again.
 
 var (
@@ -60,7 +60,10 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		l.d.watches.joinWatched(l)
 	}
 	r, err := l.sendPut(ctx, cmps, then, els)
-	if err != nil {
+	switch {
+	case etcdconn.IsNoSpace(err): // Release finds out whether it was put
+		return driver.Grant{}, err
+	case err != nil:
 		l.update(func() { l.remains.wasNotPut(s, e) })
 		return driver.Grant{}, err
 	}

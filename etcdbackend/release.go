@@ -19,6 +19,9 @@ import (
 // Where a request that puts the key may still be on its way, the guard key is written before, which
 // stops that request. Then the key is also deleted if it has another create revision: the request may
 // have put it a second time after it was deleted by hand, and the key's name is never used again.
+//
+// No create revision is known either after a put that failed because the cluster has no space. It may have
+// been executed, and won't be from now on: so no guard key is needed.
 func (l *lock) Release(ctx context.Context) error {
 	if l.session == nil {
 		return nil
@@ -58,20 +61,20 @@ func (l *lock) remove(ctx context.Context) error {
 	// Also when the guard key could not be written: a cluster without space lets nobody write, and
 	// everybody delete.
 	var found []clientv3.Op
-	if remains.late {
+	if remains.late || created == 0 {
 		found = append(found, clientv3.OpGet(l.key))
 	}
 	r, failed := l.deleteKey(ctx, created, found...)
-	if remains.late && failed == nil && !r.Succeeded {
-		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && l.isLate(kvs[0], leases) {
+	if len(found) > 0 && failed == nil && !r.Succeeded {
+		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && l.hasLeft(kvs[0], leases) {
 			_, failed = l.deleteKey(ctx, kvs[0].CreateRevision)
 		}
 	}
 	return etcdconn.Join(err, failed)
 }
 
-// isLate reports whether a late request of this acquisition has put the key, and not somebody else.
-func (l *lock) isLate(kv *mvccpb.KeyValue, leases []*etcdLease) bool {
+// hasLeft reports whether a request of this acquisition has put the key, and not somebody else.
+func (l *lock) hasLeft(kv *mvccpb.KeyValue, leases []*etcdLease) bool {
 	value, _ := kit.ReadMarked(string(kv.Value))
 	return value == l.value && slices.ContainsFunc(leases, func(e *etcdLease) bool { return e.id == clientv3.LeaseID(kv.Lease) })
 }

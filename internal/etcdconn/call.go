@@ -50,11 +50,13 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
 func (c *call) sent() bool { return c.handed.Load() > 0 }
 
-// maybeDone reports whether a copy of the request may be executed, other than the one that returned
-// err.
-func (c *call) maybeDone(err error) bool {
-	return c.handed.Load() > 1 || c.sent() && err != nil && !notExecuted(err)
+// maybeLate reports whether a copy of the request may be executed from now on.
+func (c *call) maybeLate(err error) bool {
+	return c.handed.Load() > 1 || c.sent() && err != nil && !settled(err)
 }
+
+// maybeDone reports whether the request may be executed, or was, although err was returned.
+func (c *call) maybeDone(err error) bool { return c.maybeLate(err) || c.sent() && IsNoSpace(err) }
 
 // options are the options of the call in ctx. A connection that has failed is not waited for.
 func options(ctx context.Context, opts ...grpc.CallOption) []grpc.CallOption {

@@ -54,9 +54,10 @@ func rejected(err error) bool {
 	return false
 }
 
-// refused reports whether err says no in the words of etcd: nothing was executed. If it comes from
-// a member of the own cluster, all others say the same. verifyRefusal finds out whether it does: a
-// member of another cluster uses the same words, and other servers have codes that look like them.
+// refused reports whether err says no in the words of etcd: nothing will be executed any more. If it
+// comes from a member of the own cluster, all others say the same. verifyRefusal finds out whether it
+// does: a member of another cluster uses the same words, and other servers have codes that look like
+// them.
 func refused(err error) bool {
 	return rejected(err) && isEtcdText(err) && !isLogin(err) && !isLimitOfMember(err)
 }
@@ -80,11 +81,17 @@ func isLimitOfMember(err error) bool {
 		errors.Is(err, rpctypes.ErrRequestTooLarge)
 }
 
-// notExecuted reports whether err says that nothing was executed, though another member may be
-// asked.
-func notExecuted(err error) bool {
+// settled reports whether err says that the request won't be executed from now on, though another
+// member may be asked.
+func settled(err error) bool {
 	return refused(err) || isLogin(err) || isLimitOfMember(err) || errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, errLearner)
 }
+
+// IsNoSpace reports whether err says that the cluster has no space. A request that writes and gets this
+// error was perhaps executed: a member that finds the quota used up when it executes a request does so, and
+// then gives the error (etcdserver/apply/quota.go, quotaApplierV3). The error is the same as before a
+// request is passed on, and while the alarm is raised. Then nothing is executed.
+func IsNoSpace(err error) bool { return errors.Is(err, rpctypes.ErrNoSpace) }
 
 // isTokenUnknown reports whether a member doesn't know the client's token: it has expired, and the
 // client has got a new one by now, or the member hasn't heard of the token yet.

@@ -12,16 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maybeDone is what a call knows after gRPC has handed it to a connection that often.
-func maybeDone(handed int32, err error) bool {
-	var c call
-	c.handed.Store(handed)
-	return c.maybeDone(err)
-}
-
 // What becomes of a request whose answer is an error, by how often gRPC has handed it to a
 // connection: whether a copy of it may still be executed, and whether the error ends the request if
-// the member is one of the cluster.
+// the member is one of the cluster. What won't be executed any more was not executed before either, unless
+// there is no space.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		why     string
@@ -45,6 +39,7 @@ func TestErrors(t *testing.T) {
 		{"a learner", rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner), 1, false, false},
 		{"no space", rpctypes.ErrNoSpace, 1, false, true},
 		{"no space, after a copy was sent", rpctypes.ErrNoSpace, 2, true, true},
+		{"no space, says a login", rpctypes.ErrNoSpace, 0, false, true},
 		{"too many requests, which each member counts for itself", rpctypes.ErrTooManyRequests, 1, false, false},
 		{"too many operations, by a setting of each member", rpctypes.ErrTooManyOps, 1, false, false},
 		{"too large, by a setting of each member", rpctypes.ErrRequestTooLarge, 1, false, false},
@@ -58,8 +53,13 @@ func TestErrors(t *testing.T) {
 		{"a token that has expired", rpctypes.ErrInvalidAuthToken, 1, false, false},
 		{"anything else", errors.New("?"), 1, true, false},
 	} {
-		if got := maybeDone(c.handed, c.err); got != c.late {
-			t.Errorf("%s: a copy may be executed: %v, want %v", c.why, got, c.late)
+		var r call
+		r.handed.Store(c.handed)
+		if got := r.maybeLate(c.err); got != c.late {
+			t.Errorf("%s: a copy may still be executed: %v, want %v", c.why, got, c.late)
+		}
+		if got, want := r.maybeDone(c.err), c.late || c.handed > 0 && errors.Is(c.err, rpctypes.ErrNoSpace); got != want {
+			t.Errorf("%s: it may have been executed: %v, want %v", c.why, got, want)
 		}
 		if got := c.err != nil && refused(c.err); got != c.refused {
 			t.Errorf("%s: refused: %v, want %v", c.why, got, c.refused)

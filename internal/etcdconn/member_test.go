@@ -38,7 +38,7 @@ func TestWhatWasSent(t *testing.T) {
 			_, err := m.kv.Txn(ctx).Commit()
 			return err
 		})
-		if sent, late := r.sent(), r.maybeDone(err); sent != c.sent || late != (c.sent && err != nil) {
+		if sent, late := r.sent(), r.maybeLate(err); sent != c.sent || late != (c.sent && err != nil) {
 			t.Errorf("%s: sent %v, late %v, with the error %v; want sent %v", c.why, sent, late, err, c.sent)
 		}
 		m.close()

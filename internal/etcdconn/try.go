@@ -45,12 +45,13 @@ func (c *Cluster) try(
 			final := err == nil
 			if refused(err) {
 				if why := c.verifyRefusal(ctx, limit, m); why != nil {
+					late = late || r.maybeDone(err) // the caller gets another error, which says nothing of it
 					err = why
 				} else {
 					final = true
 				}
 			}
-			late = late || r.maybeDone(err)
+			late = late || r.maybeLate(err)
 			if final {
 				return late, err
 			}
