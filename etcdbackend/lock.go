@@ -123,7 +123,7 @@ func (l *lock) sawKey(kvs []*mvccpb.KeyValue, revision int64) error {
 		return l.noteMarked(*breach)
 	}
 	l.update(func() {
-		l.known.modified = max(l.known.modified, kvs[0].ModRevision)
+		l.known.modified = kvs[0].ModRevision // also a smaller one: the cluster may have been set back
 		l.known.lastSeen = max(l.known.lastSeen, revision)
 	})
 	return nil

@@ -29,6 +29,7 @@ func (o Owner) IsOwner() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.revision)
 }
 
-// Key is the key of the lease. Its create revision is the lease's token. A later lease of the same Locker may
-// have the same key: to look whether it exists says nothing. Compare IsOwner.
+// Key is the key of the lease. Its create revision is the lease's token, less the base of a
+// [locker.TokenBase]. A later lease of the same Locker may have the same key: to look whether it exists says
+// nothing. Compare IsOwner.
 func (o Owner) Key() string { return o.key }

@@ -78,16 +78,19 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		return l.wasPut(own.Kvs[0], r.Header.Revision, nil, !l.noWait)
 	}
 	l.update(func() { l.remains.wasNotPut(s, e) })
+	found := int64(0)
+	if len(guards.Kvs) > 0 {
+		found = guards.Kvs[0].ModRevision
+	}
 	switch {
 	case len(own.Kvs) > 0:
 		return driver.Grant{}, errNotOwn
 	case l.noWait && r.Responses[2].GetResponseRange().Count > 0:
 		return driver.Grant{}, locker.ErrHeld
-	case len(guards.Kvs) == 0 && guard != 0: // it was removed with its etcd lease
+	case found < guard: // it was removed with its etcd lease, or the cluster was set back
 		return driver.Grant{}, rpctypes.ErrLeaseNotFound
-	case len(guards.Kvs) > 0:
-		s.sawGuard(e, guards.Kvs[0].ModRevision)
 	}
+	s.sawGuard(e, found)
 	return driver.Grant{}, errGuarded
 }
 

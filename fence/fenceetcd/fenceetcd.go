@@ -42,7 +42,8 @@ type Mark struct {
 var ErrCompare = errors.New("a comparison has failed")
 
 // Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see
-// [fence.Guard]. It takes one round trip to read the mark, and one more to raise it.
+// [fence.Guard]. It takes one round trip to read the mark, and one more to raise it. An error of the
+// cluster leaves open whether the mark was raised. Claim may be called again with the same token.
 func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 	if err := m.check(token); err != nil {
 		return err
@@ -105,7 +106,9 @@ func (m Mark) Held(token locker.Token) clientv3.Cmp {
 
 // Commit executes then, in one step, if the mark equals token and the comparisons ifs succeed; ifs
 // and then may be empty. It needs a Claim before. When a larger token has claimed since, the error
-// matches [fence.ErrStale]; when one of ifs fails, it matches [ErrCompare].
+// matches [fence.ErrStale]; when one of ifs fails, it matches [ErrCompare]. Then nothing was written. An
+// error of the cluster leaves open whether then was executed, also where it says that there is no space:
+// etcd executes the transaction that uses up the quota, and returns that error.
 func (m Mark) Commit(
 	ctx context.Context, token locker.Token, ifs []clientv3.Cmp, then ...clientv3.Op,
 ) (*clientv3.TxnResponse, error) {
