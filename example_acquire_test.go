@@ -34,14 +34,15 @@ func ExampleLocker_Acquire() {
 	// the time ran out: true
 }
 
-// TryAcquire is Acquire with NoWait in one word. So a job of cron, which starts on all machines at
-// the same time, runs on one of them.
+// TryAcquire is Acquire with NoWait in one word. So a job of cron is never under way on two machines at
+// the same time. If the job is short, a machine that starts it later does it again: with WithMinHold
+// the lock stays until all machines have asked.
 func ExampleTryAcquire() {
 	ctx := context.Background()
 	l := membackend.New()
 	defer l.Close()
 
-	lease, err := locker.TryAcquire(ctx, l, "nightly-report")
+	lease, err := locker.TryAcquire(ctx, l, "nightly-report", locker.WithMinHold(time.Minute))
 	if err != nil {
 		log.Fatal(err)
 	}

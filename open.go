@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	packages "github.com/fencedlock/locker/internal/schemes"
 )
 
 // Opener makes a locker from a URL with the scheme that it was registered for. It must refuse parameters that it
@@ -103,6 +105,9 @@ func unknownScheme(rawURL, scheme string) error {
 	// Without "//" the text before the first colon may be anything, even a part of a password: don't repeat it.
 	if scheme == "" || !strings.HasPrefix(strings.ToLower(rawURL), scheme+"://") {
 		return fmt.Errorf("%w: URL without a scheme (known here: %s)", ErrOption, known)
+	}
+	if pkg := packages.Package(scheme); pkg != "" {
+		return fmt.Errorf("%w: no backend for scheme %q (known here: %s): import _ %q", ErrOption, scheme, known, pkg)
 	}
 	return fmt.Errorf("%w: no backend for scheme %q (known here: %s)", ErrOption, scheme, known)
 }

@@ -75,6 +75,8 @@ func TestOpenErrors(t *testing.T) {
 		{"localhost:6379", locker.ErrOption, "without a scheme"},
 		{"hunter2:hunter2", locker.ErrOption, "without a scheme"},
 		{"nosuch://host", locker.ErrOption, `no backend for scheme "nosuch" (known here: fake`},
+		{"redis://hunter2:hunter2@host", locker.ErrOption, `(known here: fake`},
+		{"redis://hunter2:hunter2@host", locker.ErrOption, `): import _ "github.com/fencedlock/locker/redisbackend"`},
 		{"fake://down", errRefused, "connection refused"},
 		{"fake://user:hunter2@down", errRefused, "connection refused"},
 		{"fake://user:hunter2%zz@host", locker.ErrOption, "two hexadecimal digits"},
@@ -84,8 +86,8 @@ func TestOpenErrors(t *testing.T) {
 		{"fake://user:hunter2 @host", locker.ErrOption, "URL"},
 		{":hunter2", locker.ErrOption, "URL"},
 		{"fake://ho\x7fst", locker.ErrOption, "URL"},
-		{"fake://host/?token_base=1;ttl=5s", locker.ErrOption, "parameters can't be parsed"},
-		{"fake://host/?hunter2=%zz", locker.ErrOption, "parameters can't be parsed"},
+		{"fake://host/?token_base=1;ttl=5s", locker.ErrOption, "are their special characters escaped"},
+		{"fake://host/?hunter2=%zz", locker.ErrOption, "are their special characters escaped"},
 	} {
 		_, err := locker.Open(t.Context(), tc.url)
 		if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) {

@@ -16,7 +16,7 @@ func takeCommon(u *url.URL) (*url.URL, common, error) {
 	var c common
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, c, wrongURL("its parameters can't be parsed")
+		return nil, c, wrongURL("the parameters can't be parsed; are their special characters escaped?")
 	}
 	before := len(query)
 	if values := query["token_base"]; values != nil {

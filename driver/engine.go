@@ -91,6 +91,9 @@ type engine struct {
 
 func (e *engine) Guarantees() locker.Guarantees { return e.driver.Guarantees() }
 
+// String is for logs. The rest is guarded by the mutex, which package fmt doesn't take.
+func (e *engine) String() string { return "locker on " + e.backend }
+
 // resolve turns name and options into a request that the driver understands.
 func (e *engine) resolve(name string, opts []locker.Option) (locker.Request, error) {
 	req, err := locker.Resolve(name, opts...)

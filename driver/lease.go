@@ -48,6 +48,11 @@ func (l *lease) Name() string          { return l.req.Name }
 func (l *lease) Token() locker.Token   { return l.token }
 func (l *lease) Done() <-chan struct{} { return l.done }
 
+// String is for logs. The rest is guarded by the engine's mutex, which package fmt doesn't take.
+func (l *lease) String() string {
+	return fmt.Sprintf("lease on %q of %s, token %v", l.Name(), l.e.backend, l.token)
+}
+
 // Unwrap gives locker.As what the backend offers.
 func (l *lease) Unwrap() any {
 	if x, ok := l.lock.(Extender); ok {
