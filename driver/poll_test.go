@@ -257,3 +257,28 @@ func TestWaitersSayWhyTheyHaveNoPlace(t *testing.T) {
 		})
 	}
 }
+
+// A grant is the end of what is said about an earlier answer.
+func TestWaitersBehindAGrantHaveNothingToSay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+			switch {
+			case l.n > 0:
+				return driver.Grant{}, hang(ctx)
+			case l.count(&l.acquires) == 1:
+				return driver.Grant{}, &driver.HeldError{Why: errService}
+			}
+			return grant(l), nil
+		}}
+		l := open(t, f)
+		first := start(t, l, "name")
+		first.waits()
+		behind := giveUpAfter(t, l, 500*time.Millisecond)
+		first.granted()
+		err := behind.failed()
+		matches(t, "Acquire", err, locker.ErrHeld)
+		if strings.Contains(err.Error(), errService.Error()) {
+			t.Errorf("Acquire = %v, and the lock was granted since", err)
+		}
+	})
+}
