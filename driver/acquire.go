@@ -208,7 +208,7 @@ func (w *waiter) run(a *attempt, err error) {
 			break
 		}
 		w.requeue(err)
-		w.e.sleep(w.ctx, &pause) // a session that dies at once each time must not make this loop spin
+		w.e.sleep(w.ctx, &pause, nil) // a session that dies at once each time must not make this loop spin
 		a, err = w.beginNew()
 	}
 	w.finish(err)
@@ -241,8 +241,9 @@ const (
 )
 
 // sleep waits for about *pause, or until ctx is over, and doubles *pause up to maxPause. The jitter
-// keeps callers that began together from asking together.
-func (e *engine) sleep(ctx context.Context, pause *time.Duration) {
+// keeps callers that began together from asking together. When early is closed, the first pause
+// begins in the place of this one.
+func (e *engine) sleep(ctx context.Context, pause *time.Duration, early <-chan struct{}) {
 	d := *pause/2 + rand.N(*pause)
 	*pause = min(2**pause, maxPause)
 	timer := time.NewTimer(d)
@@ -251,5 +252,8 @@ func (e *engine) sleep(ctx context.Context, pause *time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	case <-e.closing:
+	case <-early:
+		*pause = firstPause
+		e.sleep(ctx, pause, nil)
 	}
 }

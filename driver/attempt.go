@@ -115,20 +115,29 @@ func (a *attempt) conclude() error {
 		if errors.Is(a.err, ErrQueued) { // the next call blocks, or this one should have
 			if sent != Never && Stamp().Sub(sent) < firstPause {
 				brief := firstPause
-				e.sleep(&a.call, &brief)
+				e.sleep(&a.call, &brief, nil)
 			}
 			sent = Stamp()
 			continue
 		}
-		var held *HeldError
-		if errors.As(a.err, &held) && held.AskWithin != 0 {
+		held := heldError(a.err)
+		if held.AskWithin != 0 {
 			pause = min(pause, max(held.AskWithin, firstPause)) // the engine never spins
 		}
-		e.sleep(&a.call, &pause)
+		e.sleep(&a.call, &pause, held.AskWhen)
 		if err := a.askAgain(); err != nil {
 			return err
 		}
 	}
+}
+
+// heldError is what an answer says about the next question.
+func heldError(answer error) HeldError {
+	var held *HeldError
+	if errors.As(answer, &held) {
+		return *held
+	}
+	return HeldError{}
 }
 
 func (a *attempt) askAgain() error {
@@ -159,11 +168,11 @@ func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
 	if !held && callerErr == nil { // so the error of a context is not the caller's
 		answer = ownLimit(false, answer)
 	}
-	hasPlace := held && errors.Is(answer, ErrQueued)
+	hasPlace, why := held && errors.Is(answer, ErrQueued), heldError(answer).Why
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if held && w.isHead() {
-		w.q.held, w.q.askedAt = true, Never
+		w.q.held, w.q.askedAt, w.q.why = true, Never, why
 	}
 	if err := e.endIfOver(w, l, callerErr); err != nil {
 		return err

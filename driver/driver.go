@@ -167,7 +167,7 @@ type Lock interface {
 	//     next call blocks until the grant;
 	//   - a [*HeldError], or another error that matches [locker.ErrHeld]: the acquisition has left
 	//     nothing that keeps anybody out. The engine calls again, after a pause that AskWithin
-	//     bounds;
+	//     bounds and AskWhen ends;
 	//   - the service's error. Then nothing is known, and the acquisition fails.
 	//
 	// A request with NoWait gets one call, and must not queue.
@@ -212,8 +212,17 @@ var ErrQueued = fmt.Errorf("%w; queued", locker.ErrHeld)
 // shorter, but not shorter than 5 ms. Each pause is random, from half of that to one and a half times
 // as long. So the longest one, which belongs to the Slack of [locker.Expiry], is 3/2 of AskWithin, and
 // never more than 480 ms.
+//
+// AskWhen ends the pause when it is closed: the engine asks again 7.5 ms later at most. nil: nothing
+// ends it. It is for a change after which the next answer is another one, such as a subscription
+// without which a waiter can't queue.
+//
+// Why says what is wrong if the waiter has no place in the service's queue, though others have one; nil:
+// nothing is. Its text is in the error of a caller whose time runs out.
 type HeldError struct {
 	AskWithin time.Duration
+	AskWhen   <-chan struct{}
+	Why       error
 }
 
 func (e *HeldError) Error() string {

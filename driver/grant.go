@@ -66,7 +66,7 @@ func (w *waiter) grantError(waited bool, err error) error {
 // that was confirmed.
 func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validity, error) {
 	pause := firstPause
-	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
+	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause, nil) {
 		var err error
 		call := context.WithoutCancel(ctx)
 		e.callRenew(call, l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
@@ -106,7 +106,7 @@ func (a *attempt) handOut(valid validity, failure error) error {
 		return failure
 	}
 	if w.q != nil {
-		w.q.held = true
+		w.q.held, w.q.why = true, nil
 	}
 	if w.req.MaxHold > 0 {
 		valid.limit = a.at.Add(w.req.MaxHold)

@@ -33,6 +33,15 @@ type withCause [2]error
 func (w *withCause) Error() string   { return w[0].Error() + ": " + w[1].Error() }
 func (w *withCause) Unwrap() []error { return w[:] }
 
+// noting is err, with the text of another error at its end. It doesn't match that one.
+type noting struct {
+	err  error
+	note error
+}
+
+func (n *noting) Error() string { return n.err.Error() + "; " + n.note.Error() }
+func (n *noting) Unwrap() error { return n.err }
+
 // missed is the cause of the loss of a lease at its deadline.
 type missed struct {
 	text string // what has happened, in addition

@@ -2,6 +2,8 @@ package driver_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -192,6 +194,91 @@ func TestAGrantThatWasLostAtOnceIsReplaced(t *testing.T) {
 		}
 		if n := len(f.renewed()); n != 1 {
 			t.Errorf("%d renewals, want one: the service's word is final", n)
+		}
+	})
+}
+
+// A driver may end the pause before the engine asks again. If it does so each time, the engine still asks
+// at a bounded rate.
+func TestPollingEndsAPause(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		when := make(chan struct{})
+		acquire, asked := polls(t, &driver.HeldError{AskWhen: when})
+		p := start(t, open(t, &fake{acquire: acquire}), "name")
+		time.Sleep(time.Minute)
+		before := len(asked.times())
+		closed := time.Now()
+		close(when)
+		time.Sleep(8 * time.Millisecond)
+		if n := len(asked.times()) - before; n == 0 {
+			t.Errorf("the pause was ended, and the engine has not asked %v later", time.Since(closed))
+		}
+		time.Sleep(10 * time.Second)
+		p.waits()
+		if n := len(asked.times()) - before; n > 10*1000 || n < 1000 {
+			t.Errorf("%d questions in ten seconds of pauses that end at once", n)
+		}
+	})
+}
+
+// What keeps a waiter out of the queue is said to the callers whose time runs out, also to those behind it,
+// and doesn't change what their errors match.
+func TestWaitersSayWhyTheyHaveNoPlace(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		last  error // the answer before they give up
+		notes bool
+	}{
+		{"no place", &driver.HeldError{Why: errService}, true},
+		{"a place", driver.ErrQueued, false},
+		{"held", &driver.HeldError{}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+					switch n := l.count(&l.acquires); { // the second caller may become the head in the last moment
+					case l.n == 0 && n == 1:
+						return driver.Grant{}, &driver.HeldError{Why: errService}
+					case n > 2 && errors.Is(c.last, driver.ErrQueued):
+						return driver.Grant{}, hang(ctx)
+					}
+					return driver.Grant{}, c.last
+				}}
+				l := open(t, f)
+				for _, p := range []*pending{giveUpAfter(t, l, ttl), giveUpAfter(t, l, ttl)} {
+					err := p.failed()
+					matches(t, "Acquire", err, locker.ErrHeld, context.DeadlineExceeded)
+					matchesNone(t, "Acquire", err, errService)
+					if notes := strings.Contains(err.Error(), errService.Error()); notes != c.notes {
+						t.Errorf("Acquire = %v, says why it has no place: %v, want %v", err, notes, c.notes)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A grant is the end of what is said about an earlier answer.
+func TestWaitersBehindAGrantHaveNothingToSay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+			switch {
+			case l.n > 0:
+				return driver.Grant{}, hang(ctx)
+			case l.count(&l.acquires) == 1:
+				return driver.Grant{}, &driver.HeldError{Why: errService}
+			}
+			return grant(l), nil
+		}}
+		l := open(t, f)
+		first := start(t, l, "name")
+		first.waits()
+		behind := giveUpAfter(t, l, 500*time.Millisecond)
+		first.granted()
+		err := behind.failed()
+		matches(t, "Acquire", err, locker.ErrHeld)
+		if strings.Contains(err.Error(), errService.Error()) {
+			t.Errorf("Acquire = %v, and the lock was granted since", err)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 type queue struct {
 	head, tail *waiter
 	held       bool    // the service's last answer about this name was that somebody has the lock
+	why        error   // of that answer: see HeldError
 	askedAt    Instant // when the head sent a request that has no answer yet; Never: there is none
 	length     int
 }
@@ -143,7 +144,11 @@ func (e *engine) giveUpError(w *waiter, callerErr error) error {
 		}
 		return gaveUp(callerErr, locker.OutcomeError, &withCause{locker.ErrNoAnswer, callerErr})
 	case ranOut(callerErr):
-		return gaveUp(callerErr, locker.OutcomeTimeout, &withCause{locker.ErrHeld, callerErr})
+		var err error = &withCause{locker.ErrHeld, callerErr}
+		if q.why != nil {
+			err = &noting{err, q.why}
+		}
+		return gaveUp(callerErr, locker.OutcomeTimeout, err)
 	}
 	return gaveUp(callerErr, "", callerErr)
 }

@@ -27,7 +27,8 @@ type fake struct {
 	script func(command []string) string // its answer, which may be redistest.Silence or redistest.HangUp
 	calls  [][]string                    // of scripts, in order
 
-	listeners map[net.Conn]string // channels, by connection
+	subscribing func() string       // what it answers to SUBSCRIBE; nil, or "": the confirmation
+	listeners   map[net.Conn]string // channels, by connection
 }
 
 const (
@@ -64,6 +65,11 @@ func (f *fake) reply(conn net.Conn, command []string) string {
 	case "cluster":
 		return f.slots
 	case "subscribe":
+		if f.subscribing != nil {
+			if answer := f.subscribing(); answer != "" {
+				return answer
+			}
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.listeners[conn] = command[1]

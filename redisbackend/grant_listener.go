@@ -3,6 +3,7 @@ package redisbackend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,30 +18,33 @@ import (
 // grantListener is where a Locker hears that a lock was granted to it: one channel, on one
 // connection.
 //
-// It starts when somebody has to wait for the first time. Until the subscription is confirmed
-// waiters poll, because a waiter that can't be notified must not queue. When the subscription has
-// come back after a break all places are renewed at once, which finds grants that were missed.
+// It starts when somebody has to wait for the first time. While no subscription is confirmed new
+// waiters poll, because a waiter that can't be notified must not queue. When it is confirmed they
+// ask at once, and then queue. When it has come back after a break all places are renewed at once
+// as well, which finds grants that were missed.
 type grantListener struct {
 	*redisconn.Listener
 	d *redisDriver
 
-	mu       sync.Mutex
-	expected map[string]*lock // acquisitions that may be granted their lock, by owner
-	former   formerOwners     // of acquisitions that are over, and may be granted their lock all the same
+	mu        sync.Mutex
+	confirmed chan struct{}    // closed, and made again, when the subscription is confirmed
+	expected  map[string]*lock // acquisitions that may be granted their lock, by owner
+	former    formerOwners     // of acquisitions that are over, and may be granted their lock all the same
 }
 
 func newGrantListener(d *redisDriver) *grantListener {
-	g := &grantListener{d: d, expected: make(map[string]*lock)}
+	g := &grantListener{d: d, confirmed: make(chan struct{}), expected: make(map[string]*lock)}
 	g.Listener = redisconn.NewListener(d.router.conn.Client, channelOf(d.prefix, driver.NewOwner()),
-		redisconn.Events{Waiting: g.isExpecting, Subscribed: g.renewPlaces, Message: g.hear})
+		redisconn.Events{Waiting: g.isExpecting, Subscribed: g.onSubscribed, Message: g.hear})
 	return g
 }
 
 // expect is called before l asks for its lock. It reports whether a grant would be heard.
 func (g *grantListener) expect(l *lock) bool {
-	subscribed := g.Subscribed()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	l.confirmed = g.confirmed // first, because the subscription may be confirmed now
+	subscribed := g.Subscribed()
 	if subscribed && l.changed == nil {
 		l.changed = kit.NewSignal()
 		g.expected[l.owner] = l
@@ -78,8 +82,27 @@ func (g *grantListener) ensureListening(unheard bool) {
 	}
 }
 
-// renewPlaces is called when the subscription is confirmed. Grants of places that were taken on an
-// earlier connection may have been missed since.
+// failure is why waiters have had no subscription for some time; nil: they have one, or it was missing
+// for a moment only.
+func (g *grantListener) failure() error {
+	err := g.Failure()
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("no place in the queue, because the subscription fails: %w", permissionsFor(g.d.prefix).Explain(err))
+}
+
+// onSubscribed is called when the subscription is confirmed.
+func (g *grantListener) onSubscribed(ctx context.Context) {
+	g.mu.Lock()
+	close(g.confirmed)
+	g.confirmed = make(chan struct{})
+	g.mu.Unlock()
+	g.renewPlaces(ctx)
+}
+
+// renewPlaces finds the grants of places that were taken on an earlier connection, which may have been
+// missed since.
 func (g *grantListener) renewPlaces(ctx context.Context) {
 	var places []driver.Lock
 	g.mu.Lock()

@@ -28,6 +28,7 @@ type lock struct {
 	said       string // a line feed and the label, or ""
 	noWait     bool   // don't queue
 	notifyLost func(cause error)
+	confirmed  <-chan struct{} // of grantListener, from before the last request to acquire
 
 	mu           sync.Mutex
 	remains      remains
@@ -150,10 +151,20 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	case held:
 		l.held = true
 		l.gone()
-		return driver.Grant{}, &driver.HeldError{AskWithin: max(l.remainingLease(a.reply), time.Millisecond)}
+		return driver.Grant{}, l.heldError(a.reply)
 	default:
 		return driver.Grant{}, l.over(a.reply, errReleased)
 	}
+}
+
+// heldError is the answer for an acquisition that has no place in the queue: it polls. If it may wait, it asks
+// when there is a subscription.
+func (l *lock) heldError(r reply) error {
+	err := &driver.HeldError{AskWithin: max(l.remainingLease(r), time.Millisecond)}
+	if !l.noWait {
+		err.AskWhen, err.Why = l.confirmed, l.d.grants.failure()
+	}
+	return err
 }
 
 func (l *lock) isQueued() bool {

@@ -57,8 +57,9 @@ end
 
 -- advance hands a lock that is free to the first live waiter, and returns the holder and its token; nil:
 -- it stays free, because nobody waits.
--- Every script calls it. So nobody takes a lock past the queue, and the next request after the end
--- of a lease makes the next waiter the holder.
+-- Each script that may find the lock free and somebody waiting calls it. (Those with one key don't:
+-- in a Cluster nobody queues.) So nobody takes a lock past the queue, and the next request after the
+-- end of a lease makes the next waiter the holder.
 --
 -- A waiter is alive if it is the caller, or if it has refreshed its place within two thirds of its
 -- TTL and listens. A process that was killed is passed over at once, because its connection has

@@ -31,7 +31,9 @@
 // goroutines but go-redis' and the engine's.
 //
 // In a Cluster waiters poll, without an order. They also do so where a client's subscriptions lead
-// to another server than its scripts (a replica). The Locker's Guarantees say so. While a slot of
+// to another server than its scripts (a replica). The Locker's Guarantees say so. They don't say that
+// new waiters of a Locker poll, too, and have no place in the queue, until its subscription is
+// confirmed and when it has broken. They get a place when it is confirmed. While a slot of
 // the Cluster moves to another server, leases in it are renewed and released, but nobody can
 // acquire a lock in it: see docs/redis.md.
 //

@@ -58,6 +58,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,6 +141,9 @@ func (m Mark) Do(ctx context.Context, token locker.Token, command, key string, a
 // rounded, and fractions are cut off. Text is not changed. An error of the script's own is returned
 // unchanged. Like the command of Do, the script is sent once.
 func (m Mark) Run(ctx context.Context, token locker.Token, s *Script, keys []string, args ...any) (any, error) {
+	if s == nil || s.script == nil {
+		return nil, fmt.Errorf("fence: %q: the script is nil or empty: want one of NewScript", m.Key)
+	}
 	return m.run(ctx, s, token, keys, args)
 }
 
@@ -194,9 +198,10 @@ func (m Mark) check(keys []string) error {
 	case slices.Contains(keys, m.Key):
 		return fmt.Errorf("fence: %q: the key of the mark is that of the data; give the mark a key of its own", m.Key)
 	}
+	if v := reflect.ValueOf(m.Client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("fence: %q: the mark has no client: it is nil", m.Key)
+	}
 	switch m.Client.(type) {
-	case nil:
-		return fmt.Errorf("fence: %q: the mark has no client", m.Key)
 	case redis.Pipeliner, *redis.AutoPipeliner:
 		return m.unsupported("it queues commands, and the claim would be known after the write; use Do or Run with the client itself")
 	case interface{ SetAddrs(addrs map[string]string) }: // a Ring, or what has one in it

@@ -80,11 +80,19 @@ func TestCallsThatAreRefused(t *testing.T) {
 	ctx, script := t.Context(), fenceredis.NewScript("return 1")
 	mark := fenceredis.Mark{Client: client, Key: "a:fence"}
 	for what, do := range map[string]func() (any, error){
-		"the mark's own key":           func() (any, error) { return mark.Do(ctx, 5, "DEL", "a:fence") },
-		"the mark's own key in Run":    func() (any, error) { return mark.Run(ctx, 5, script, []string{"a", "a:fence"}) },
-		"more arguments than Lua has":  func() (any, error) { return mark.Do(ctx, 5, "RPUSH", "a", make([]any, 7001)...) },
-		"no key":                       func() (any, error) { return fenceredis.Mark{Client: client}.Do(ctx, 5, "DEL", "a") },
-		"no client":                    func() (any, error) { return fenceredis.Mark{Key: "a:fence"}.Do(ctx, 5, "DEL", "a") },
+		"the mark's own key":          func() (any, error) { return mark.Do(ctx, 5, "DEL", "a:fence") },
+		"the mark's own key in Run":   func() (any, error) { return mark.Run(ctx, 5, script, []string{"a", "a:fence"}) },
+		"more arguments than Lua has": func() (any, error) { return mark.Do(ctx, 5, "RPUSH", "a", make([]any, 7001)...) },
+		"no key":                      func() (any, error) { return fenceredis.Mark{Client: client}.Do(ctx, 5, "DEL", "a") },
+		"no client":                   func() (any, error) { return fenceredis.Mark{Key: "a:fence"}.Do(ctx, 5, "DEL", "a") },
+		"a client that is nil": func() (any, error) {
+			return fenceredis.Mark{Client: (*redis.Client)(nil), Key: "a:fence"}.Do(ctx, 5, "DEL", "a")
+		},
+		"a client that is nil, in Claim": func() (any, error) {
+			return nil, fenceredis.Mark{Client: (*redis.ClusterClient)(nil), Key: "a:fence"}.Claim(ctx, 5)
+		},
+		"no script":                    func() (any, error) { return mark.Run(ctx, 5, nil, []string{"a"}) },
+		"a script of nothing":          func() (any, error) { return mark.Run(ctx, 5, new(fenceredis.Script), []string{"a"}) },
 		"a token that is none":         func() (any, error) { return mark.Do(ctx, 0, "DEL", "a") },
 		"a token that is none, in Run": func() (any, error) { return mark.Run(ctx, -1, script, nil) },
 	} {

@@ -11,12 +11,15 @@ import (
 )
 
 // Start starts one server.
-func Start(ctx context.Context, image string) (*Service, error) {
+func Start(ctx context.Context, image string) (*Service, error) { return startWith(ctx, image) }
+
+// startWith starts one server with more lines of configuration.
+func startWith(ctx context.Context, image string, more ...string) (*Service, error) {
 	ports, err := itest.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
-	node, err := StartNode(ctx, image, ports[0], nil, Config(ports[0]))
+	node, err := StartNode(ctx, image, ports[0], nil, Config(ports[0], more...))
 	if err != nil {
 		return nil, err
 	}

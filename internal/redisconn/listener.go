@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -24,7 +25,8 @@ type Listener struct {
 	started    bool
 	pubsub     *redis.PubSub // the present connection; nil: there is none
 	subscribed bool          // the server has confirmed the subscription
-	since      time.Time     // when it did
+	since      time.Time     // when that was, or when the subscription ended, or Start was called
+	failure    error         // of the last try to subscribe
 	check      *time.Timer   // calls checkConn
 	unheard    int           // checks since something was heard
 }
@@ -53,6 +55,7 @@ const (
 	pingLimit    = 2 * time.Second
 	firstPause   = 10 * time.Millisecond // before it subscribes again; doubled with each failure
 	longestPause = time.Second
+	failsAfter   = 2 * time.Second // a subscription that is not confirmed for so long has failed
 )
 
 // NewListener makes a Listener that is not started.
@@ -65,7 +68,7 @@ func (l *Listener) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.started {
-		l.started = l.tasks.Go(l.run)
+		l.started, l.since, l.failure = l.tasks.Go(l.run), time.Now(), locker.ErrNoAnswer
 	}
 }
 
@@ -77,6 +80,17 @@ func (l *Listener) Subscribed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.subscribed
+}
+
+// Failure is why no subscription has been confirmed for some time, though it was started; nil: there
+// is one, or the time is short.
+func (l *Listener) Failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.subscribed || time.Since(l.since) < failsAfter {
+		return nil
+	}
+	return l.failure
 }
 
 // Resubscribe replaces a subscription that the server doesn't see though it was confirmed, but at
@@ -105,7 +119,9 @@ func (l *Listener) Close(ctx context.Context) error {
 // a connect that is in progress, so the connection is closed in a goroutine. After Close only
 // listen has a connection that is left, and no connect.
 func (l *Listener) disconnect() {
-	l.subscribed = false
+	if l.subscribed {
+		l.subscribed, l.since, l.failure = false, time.Now(), locker.ErrNoAnswer
+	}
 	if pubsub := l.pubsub; pubsub != nil {
 		l.pubsub = nil
 		l.check.Stop()
@@ -143,6 +159,7 @@ func (l *Listener) listen(ctx context.Context) (confirmed bool) {
 	for {
 		message, err := pubsub.Receive(ctx)
 		if err != nil {
+			l.failed(err)
 			return confirmed // go-redis has already tried another connection, and notified nobody
 		}
 		_, confirms := message.(*redis.Subscription)
@@ -165,6 +182,12 @@ func (l *Listener) connected(ctx context.Context, pubsub *redis.PubSub) {
 	if ctx.Err() != nil {
 		l.disconnect()
 	}
+}
+
+func (l *Listener) failed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failure = err
 }
 
 func (l *Listener) heard(pubsub *redis.PubSub, confirms bool) {

@@ -19,6 +19,7 @@ import (
 // server knows SUBSCRIBE and PING. Its connections are pipes, so that they work with a fake clock.
 type server struct {
 	mu    sync.Mutex
+	full  bool       // it refuses to subscribe
 	conns []net.Conn // that have subscribed
 	all   []net.Conn
 	open  int      // of them
@@ -48,6 +49,8 @@ func (s *server) serve(c net.Conn) {
 		switch verb := strings.ToLower(command[0]); {
 		case s.cut == c:
 			return redistest.Silence
+		case verb == "subscribe" && s.full:
+			return "-ERR max number of clients reached\r\n"
 		case verb == "subscribe":
 			s.conns = append(s.conns, c)
 			return redistest.Confirm(command[1])
@@ -187,6 +190,33 @@ func TestListenerResubscribes(t *testing.T) {
 		time.Sleep(time.Second)
 		if n := s.subscriptions(); n != 2 || !l.Subscribed() {
 			t.Errorf("%d subscriptions, subscribed: %v, want a second one", n, l.Subscribed())
+		}
+	})
+}
+
+// A subscription that is missing for longer than a moment has a reason, until it is confirmed.
+func TestListenerSaysWhyItFails(t *testing.T) {
+	listen(t, true, func(s *server, l *redisconn.Listener, _ *heard) {
+		time.Sleep(time.Minute)
+		if err := l.Failure(); err != nil {
+			t.Errorf("while it is subscribed: Failure = %v, want nil", err)
+		}
+		s.change(func(s *server) {
+			s.full = true
+			_ = s.conns[0].Close()
+		})
+		time.Sleep(1500 * time.Millisecond)
+		if err := l.Failure(); err != nil || l.Subscribed() {
+			t.Errorf("for a moment without a subscription: Failure = %v, want nil; it is subscribed: %v", err, l.Subscribed())
+		}
+		time.Sleep(time.Second)
+		if err := l.Failure(); err == nil || !strings.Contains(err.Error(), "max number of clients") {
+			t.Errorf("without a subscription: Failure = %v, want what the server says", err)
+		}
+		s.change(func(s *server) { s.full = false })
+		time.Sleep(2 * time.Second)
+		if err := l.Failure(); err != nil || !l.Subscribed() {
+			t.Errorf("when it is subscribed again: Failure = %v, want nil; it is subscribed: %v", err, l.Subscribed())
 		}
 	})
 }

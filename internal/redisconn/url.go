@@ -31,6 +31,9 @@ func Schemes() []string { return []string{"redis", "rediss", "valkey", "valkeys"
 // ServerURL says, in errors, which URLs a server may have.
 const ServerURL = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://, valkey:// or valkeys:// likewise, or redis+unix:///PATH"
 
+// maxPoolSize is the largest pool_size. A client reserves memory for all its connections when it is made.
+const maxPoolSize = 100_000
+
 // Target is what a URL says about servers that differ in their address only.
 type Target struct {
 	Addrs    []string // HOST:PORT of each, or the path of a socket
@@ -66,8 +69,8 @@ func (p Params) Target(u *url.URL, form Form) (Target, error) {
 	if u.Opaque != "" || u.Fragment != "" {
 		return Target{}, fmt.Errorf("invalid form: want %s, and only parameters may follow", form.Want)
 	}
-	if p.PoolSize < 0 {
-		return Target{}, errors.New("invalid pool_size: want a number that is not negative, for example 10")
+	if p.PoolSize < 0 || p.PoolSize > maxPoolSize {
+		return Target{}, fmt.Errorf("invalid pool_size: want a number from 0 to %d, for example 10", maxPoolSize)
 	}
 	t := Target{User: u.User.Username(), PoolSize: p.PoolSize}
 	t.Password, _ = u.User.Password()

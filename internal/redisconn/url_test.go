@@ -64,6 +64,7 @@ func TestTargetRefused(t *testing.T) {
 		{"redis://a", redisconn.Params{Addrs: []string{"sesame"}}, "HOST:PORT"},
 		{"redis://a", redisconn.Params{Addrs: []string{"b:65536"}}, "HOST:PORT"},
 		{"redis://a", redisconn.Params{PoolSize: -1}, "pool_size"},
+		{"redis://a", redisconn.Params{PoolSize: 100_001}, "pool_size"},
 		{"redis://a", redisconn.Params{DB: -1}, "invalid db"},
 		{"redis://a/sesame", redisconn.Params{}, "number of a database"},
 		{"redis://a/1", redisconn.Params{DB: 2}, "different databases"},
