@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -56,6 +57,8 @@ func mustComplete(cmd *cobra.Command, flag string, values []string) {
 type acquirer struct {
 	name    string
 	url     string
+	flagURL bool // url is from --backend
+	unset   bool // url is the default: neither --backend nor LOCKER_URL is given
 	reqs    []locker.Requirement
 	opts    []locker.Option
 	wait    time.Duration // 0: without limit, unless noWait
@@ -104,6 +107,10 @@ func (o *leaseOptions) acquirer(cmd *cobra.Command, name, program string, opts .
 	if a.url, err = backendURL(o.backend, given("backend")); err != nil {
 		return nil, err
 	}
+	a.flagURL = given("backend")
+	if _, set := os.LookupEnv(envURL); !a.flagURL && !set {
+		a.unset = true
+	}
 	if u, err := url.Parse(a.url); !given("holder") && (err != nil || !u.Query().Has("holder")) {
 		a.opts = append(a.opts, locker.WithHolder(holderOf(program)))
 	}
@@ -134,7 +141,7 @@ func (a *acquirer) obtain() (locker.Locker, locker.Lease, error) {
 	}
 	l, err := await(a, cancel, nil, func() (locker.Locker, error) { return open(ctx, a.url, a.reqs) })
 	if err != nil {
-		return l, nil, err
+		return l, nil, a.explainOpen(err)
 	}
 	lease, err := await(a, cancel, a.tellOfWait, func() (locker.Lease, error) { return a.acquire(ctx, l) })
 	if err != nil {
@@ -173,6 +180,15 @@ func (a *acquirer) subject() string {
 	return a.name
 }
 
+// explainOpen says where the backend comes from that promises less than --require asks for, if nobody has named it.
+func (a *acquirer) explainOpen(err error) error {
+	var exit *exitError
+	if a.unset && errors.As(err, &exit) && errors.Is(err, locker.ErrGuarantee) {
+		exit.err = fmt.Errorf("%w (without LOCKER_URL and --backend, locks are files of this machine)", exit.err)
+	}
+	return err
+}
+
 // explain adds the flag that caused an error, and drops what the user doesn't want to read.
 func (a *acquirer) explain(err error, g locker.Guarantees) error {
 	var exit *exitError
@@ -184,9 +200,33 @@ func (a *acquirer) explain(err error, g locker.Guarantees) error {
 		exit.err = fmt.Errorf("%w (--ttl: a lock of %s is not freed by time, but when its %v)", exit.err, g.Backend, g.Expiry)
 	case errors.Is(err, locker.ErrHeld):
 		exit.code = a.held
-		if a.quiet {
+		switch {
+		case a.quiet:
 			exit.err = nil
+		case locker.InspectionHolder.Check(g) == nil:
+			exit.err = fmt.Errorf("%w; %s says who has it", exit.err, a.showCommand())
 		}
 	}
 	return exit
+}
+
+// showCommand is the command that shows who has the lock or the permits. It contains no URL, and no name that a
+// shell would not take as it is.
+func (a *acquirer) showCommand() string {
+	command := "locker show"
+	if a.flagURL {
+		command += " --backend URL"
+	}
+	if a.permits > 0 {
+		command += " --permits"
+	}
+	if strings.HasPrefix(a.name, "-") || strings.ContainsFunc(a.name, special) {
+		return command + " NAME"
+	}
+	return command + " " + a.name
+}
+
+// special reports whether a shell may act on r.
+func special(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:@%+,", r)
 }

@@ -117,7 +117,7 @@ func (o breakOptions) breaking(cmd *cobra.Command, name string) (*breaking, erro
 	}
 	switch {
 	case strings.TrimSpace(o.reason) == "":
-		return nil, errors.New("--reason is required: the holder's error and the audit have it")
+		return nil, errors.New("--reason is required: it is shown to the holder and written to the audit line")
 	case o.withOthers && !o.now:
 		return nil, errors.New("--with-others needs --now")
 	case !o.yes && !isTerminal(b.in):

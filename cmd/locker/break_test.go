@@ -276,7 +276,7 @@ func TestBreakArguments(t *testing.T) {
 		want string
 	}{
 		"no name":              {[]string{"--reason", "x"}, "wants one NAME"},
-		"no reason":            {[]string{"a", "--yes"}, "--reason is required"},
+		"no reason":            {[]string{"a", "--yes"}, "--reason is required: it is shown to the holder and written to the audit line"},
 		"an empty reason":      {[]string{"a", "--yes", "--reason", " "}, "--reason is required"},
 		"a long reason":        {[]string{"a", "--yes", "--token", "1", "--reason", strings.Repeat("x", locker.MaxReason+1)}, "want at most"},
 		"no terminal":          {[]string{"a", "--reason", "x"}, "--yes is required"},

@@ -7,6 +7,32 @@ import (
 	"testing"
 )
 
+// What a user copies must not be another command than it seems to be, and has no URL.
+func TestCommandThatShowsTheHolder(t *testing.T) {
+	for want, a := range map[string]acquirer{
+		"locker show deploy/production":           {name: "deploy/production"},
+		"locker show --permits tape":              {name: "tape", permits: 3},
+		"locker show --backend URL über/s3://b:1": {name: "über/s3://b:1", url: "redis://u:p@h", flagURL: true},
+		"locker show NAME":                        {name: "a; b"},
+		"locker show --permits NAME":              {name: "-x", permits: 1},
+	} {
+		if got := a.showCommand(); got != want {
+			t.Errorf("of %q: %q, want %q", a.name, got, want)
+		}
+	}
+}
+
+// A backend that somebody has named isn't the default.
+func TestRequireOfABackendThatIsNamed(t *testing.T) {
+	url := "file://" + locksDir(t)
+	for _, args := range [][]string{{"run"}, {"run", "--backend", url}} {
+		args = append(args, "--require", "scope-network", "x", "--", "true")
+		if code, _, stderr := runToEnd(t, environ(t, "LOCKER_URL="+url), args...); code != exitUsage || strings.Contains(stderr, "without LOCKER_URL") {
+			t.Errorf("%q: code %d, stderr %q, want %d and nothing of the default", args, code, stderr, exitUsage)
+		}
+	}
+}
+
 // A locker run that waits for a lock which is held around it would wait without end, because nobody
 // else could release it.
 func TestLockThatIsHeldAround(t *testing.T) {

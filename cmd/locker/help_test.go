@@ -82,6 +82,32 @@ func TestHelpAndDocumentsListTheExitCodes(t *testing.T) {
 	}
 }
 
+// A job of cron that has no LOCKER_URL would run on each machine, and nobody would see why.
+func TestCrontabsNameTheService(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, text := range map[string]string{"run --help": runExample, "docs/command.md": string(docs)} {
+		jobs, named := 0, false
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			switch {
+			case strings.HasPrefix(line, "LOCKER_URL="):
+				named = true
+			case strings.HasPrefix(line, "@hourly ") || strings.HasPrefix(line, "*/5 "):
+				jobs++
+				if !named || !strings.Contains(line, " --require scope-network ") {
+					t.Errorf("%s: before %q LOCKER_URL is set: %v, want that, and --require scope-network", in, line, named)
+				}
+			}
+		}
+		if jobs != 2 {
+			t.Errorf("%s has %d jobs of cron, want 2", in, jobs)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	for _, arg := range []string{"version", "--version"} {
 		code, stdout, stderr := runToEnd(t, environ(t), arg)

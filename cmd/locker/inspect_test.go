@@ -49,6 +49,23 @@ a             4s       26s      0        1795221171926053  "deploy by \u202ealic
 	}
 }
 
+// Of five runs with --permits 3 two wait, as show --permits says: one has the line, and waits on each slot.
+func TestWaitersForPermitsAreCountedOnce(t *testing.T) {
+	var rows []statusRow
+	var all []locker.Status
+	for _, slot := range []int{locker.LineSlot, 1, 2, 3} {
+		s := locker.Status{Name: "pool", Slot: slot, Key: strconv.Itoa(slot), Holder: &locker.Party{Token: 7}, Waiting: 1}
+		all, rows = append(all, s), append(rows, rowOf("etcd", s, time.Now()))
+	}
+	if got := rowsText(rows, 0); !strings.HasSuffix(got, "\n3 locks, 2 waiting (0s)\n") {
+		t.Errorf("ls says\n%s", got)
+	}
+	text, _, _, err := showPermits(t.Context(), listerOf(t, nil, all...), "pool", locker.Look{}, false)
+	if err != nil || !strings.HasPrefix(text, "pool on mem: 3 permits held, 2 waiting\n") {
+		t.Errorf("show --permits says %v,\n%s", err, text)
+	}
+}
+
 func TestSlotsInWords(t *testing.T) {
 	for slot, want := range map[int]string{0: "a", 3: "a, permit 3", locker.LineSlot: "a, line for permits"} {
 		row := rowOf("etcd", locker.Status{Name: "a", Slot: slot, Key: "k", Waiting: 1}, time.Now())

@@ -75,7 +75,7 @@ func newRoot() *cobra.Command {
 			case len(args) == 0:
 				return errors.New("a command is missing; see locker --help")
 			}
-			return errors.New("unknown command; see locker --help")
+			return unknownCommand(cmd, args[0])
 		},
 	}
 	root.Flags().BoolVarP(&printVersion, "version", "v", false, "version for locker") // cobra's own hides that it can't be written

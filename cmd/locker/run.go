@@ -36,10 +36,16 @@ The exit code is CMD's own, and 128+n when signal n ended CMD, or locker while i
 ` + exitTable
 
 const runExample = `  locker run nightly-report -- ./report.sh
-  locker run --no-wait --quiet nightly-report -- ./report.sh    # for cron: not twice at a time
-  locker run --no-wait -q --held-code 0 --at-least 30s report -- ./report.sh  # once on all machines
   locker run --permits 3 thumbnails -- sh -c './worker.sh "$LOCKER_SLOT"'
-  locker run --wait 5m --require correctness deploy -- ./deploy.sh production`
+  locker run --wait 5m --require correctness deploy -- ./deploy.sh production
+
+  # cron doesn't have your shell's variables: set LOCKER_URL in the crontab. Without it the lock is
+  # for this machine only.
+  LOCKER_URL=redis://locks.internal:6379/0
+  # not twice at a time
+  @hourly  locker run --no-wait -q --held-code 0 --require scope-network job -- ./job
+  # once on all machines
+  @hourly  locker run --no-wait -q --held-code 0 --at-least 30s --require scope-network job -- ./job`
 
 // runOptions are the flags of run.
 type runOptions struct {

@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/filebackend"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -124,14 +127,18 @@ func TestWaitIsAnnouncedOnce(t *testing.T) {
 func TestHeld(t *testing.T) {
 	env := fileEnv(t)
 	hold(t, env)
+	who := "\n"
+	if locker.InspectionHolder.Check(filebackend.Guarantees()) == nil {
+		who = "; locker show x says who has it\n"
+	}
 	for _, test := range []struct {
 		flags  []string
 		least  time.Duration
 		stderr []string
 	}{
-		{[]string{"--no-wait"}, 0, []string{"lock is held"}},
+		{[]string{"--no-wait"}, 0, []string{"lock is held" + who}},
 		{[]string{"--no-wait", "--quiet"}, 0, nil},
-		{[]string{"--wait", "600ms"}, 600 * time.Millisecond, []string{"waiting for x", "lock is held"}},
+		{[]string{"--wait", "600ms"}, 600 * time.Millisecond, []string{"waiting for x", "lock is held: context deadline exceeded" + who}},
 		{[]string{"--wait", "600ms", "-q"}, 600 * time.Millisecond, nil},
 	} {
 		started := time.Now()

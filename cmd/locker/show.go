@@ -111,7 +111,7 @@ func showPermits(
 		return "", false, nil, err
 	}
 	var rows []statusRow
-	n, waiting := 0, 0
+	n := 0
 	for _, s := range all {
 		if s.Name != name || s.Slot == 0 {
 			continue
@@ -119,12 +119,6 @@ func showPermits(
 		rows = append(rows, rowOf(l.Guarantees().Backend, s, time.Now()))
 		if s.Slot > 0 && s.Holder != nil {
 			n++
-		}
-		if s.Slot == locker.LineSlot { // its holder waits for a permit as well
-			waiting = max(s.Waiting, 0)
-			if s.Holder != nil {
-				waiting++
-			}
 		}
 	}
 	if len(rows) == 0 && leftOut != nil {
@@ -135,7 +129,7 @@ func showPermits(
 		return rowsJSON(rows), n > 0, leftOut, nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s on %s: %s held, %d waiting\n", shown(name), l.Guarantees().Backend, plain.Count(n, "permit"), waiting)
+	fmt.Fprintf(&b, "%s on %s: %s held, %d waiting\n", shown(name), l.Guarantees().Backend, plain.Count(n, "permit"), tallyOf(rows).Waiting())
 	for _, row := range rows {
 		b.WriteString(row.text(l.Guarantees().Backend))
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/cmd/locker/internal/plain"
+	"github.com/fencedlock/locker/cmd/locker/internal/tally"
 )
 
 // statusRow is a lock for programs. Keys don't change; what the service doesn't know is left out.
@@ -188,20 +188,15 @@ func rowsText(rows []statusRow, took time.Duration) string {
 		}
 		_ = w.Flush()
 	}
-	fmt.Fprintf(&b, "%s%s (%v)\n", plain.Count(len(rows), "lock"), waitingSum(rows), took.Round(time.Millisecond))
+	fmt.Fprintf(&b, "%s (%v)\n", tallyOf(rows), took.Round(time.Millisecond))
 	return b.String()
 }
 
-// waitingSum says how many wait for rows in all, as far as the service knows; nothing if it knows it of
-// none of them.
-func waitingSum(rows []statusRow) string {
-	waiting, known := 0, len(rows) == 0
+// tallyOf counts the rows, and who waits.
+func tallyOf(rows []statusRow) *tally.Tally {
+	var t tally.Tally
 	for _, r := range rows {
-		known = known || r.Waiting >= 0
-		waiting += max(r.Waiting, 0)
+		t.Add(r.Name, r.Slot, r.Holder != nil, r.Waiting)
 	}
-	if !known {
-		return ""
-	}
-	return fmt.Sprintf(", %d waiting", waiting)
+	return &t
 }

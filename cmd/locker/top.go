@@ -156,7 +156,7 @@ func plainError(err error) error { return errors.New(printable(err.Error())) }
 func topRow(r statusRow) top.Row {
 	token, who := r.holderText()
 	return top.Row{
-		Key: r.Key, Name: r.Name, Slot: r.Slot, Title: r.title(), Held: r.heldText(), Waiting: r.waitingText(), Token: token, Holder: who,
+		Key: r.Key, Name: r.Name, Slot: r.Slot, Free: r.Holder == nil, Title: r.title(), Held: r.heldText(), Waiting: r.waitingText(), Token: token, Holder: who,
 		HeldFor: r.held(), Waiters: r.Waiting,
 	}
 }

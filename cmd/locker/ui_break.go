@@ -61,7 +61,7 @@ func (b uiBreaker) victim(ctx context.Context, r ui.Request, reason string) (vic
 	case err != nil || token <= 0:
 		err = errors.New("token is invalid: want the text that the list shows, such as \"1795221171926053\"")
 	case strings.TrimSpace(reason) == "":
-		err = errors.New("a reason is required: the holder's error and the audit have it")
+		err = errors.New("a reason is required: it is shown to the holder and written to the audit line")
 	case !strings.HasPrefix(r.Name, b.prefix):
 		err = errNotShown
 	}

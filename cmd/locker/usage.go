@@ -32,6 +32,24 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s has no arguments; see %s --help", cmd.Name(), cmd.CommandPath())
 }
 
+// unknownCommand names a word that is no command below cmd, and the nearest ones.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	see := "; see " + cmd.CommandPath() + " --help"
+	if word == "" || !plain.Word(word) || strings.Contains(word, "=") { // it may be a URL, or have a password=…
+		return errors.New("unknown command" + see)
+	}
+	var nearest []string
+	for far := 0; far <= min(len(word)/2, 2) && len(nearest) == 0; far++ { // letters that differ
+		cmd.SuggestionsMinimumDistance = far
+		nearest = cmd.SuggestionsFor(word)
+	}
+	if len(nearest) > 0 {
+		slices.Sort(nearest)
+		return fmt.Errorf("unknown command %q (did you mean %s?)%s", word, strings.Join(nearest, " or "), see)
+	}
+	return fmt.Errorf("unknown command %q%s", word, see)
+}
+
 // withoutPath is an error of a file without its name, which may be a URL by mistake.
 func withoutPath(err error) error {
 	var of *fs.PathError
@@ -59,7 +77,7 @@ func unknownFormat(given, known string) error {
 }
 
 // flagError turns an error of package pflag into one of ours.
-func flagError(_ *cobra.Command, err error) error {
+func flagError(cmd *cobra.Command, err error) error {
 	var (
 		invalid *pflag.InvalidValueError
 		unknown *pflag.NotExistError
@@ -72,11 +90,11 @@ func flagError(_ *cobra.Command, err error) error {
 	case errors.As(err, &missing):
 		return fmt.Errorf("--%s needs a value", missing.GetFlag().Name)
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
-		return fmt.Errorf("unknown flag: -%.1s", unknown.GetSpecifiedName())
+		return fmt.Errorf("unknown flag: -%.1s; see %s --help", unknown.GetSpecifiedName(), cmd.CommandPath())
 	case errors.As(err, &unknown) && plain.Word(unknown.GetSpecifiedName()):
-		return fmt.Errorf("unknown flag: --%s", unknown.GetSpecifiedName())
+		return fmt.Errorf("unknown flag: --%s; see %s --help", unknown.GetSpecifiedName(), cmd.CommandPath())
 	}
-	return errors.New("bad flags; see --help (a URL belongs to --backend or LOCKER_URL)")
+	return fmt.Errorf("bad flags; see %s --help (a URL belongs to --backend or LOCKER_URL)", cmd.CommandPath())
 }
 
 // wanted says what the value of a flag looks like.
@@ -112,8 +130,11 @@ func newHelp() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
+			switch {
+			case err != nil:
 				return errors.New("help: unknown command; see locker --help")
+			case len(rest) > 0:
+				return fmt.Errorf("help: %w", unknownCommand(found, rest[0]))
 			}
 			found.InitDefaultHelpFlag()
 			return found.Help()

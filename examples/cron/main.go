@@ -1,6 +1,7 @@
 // Cron runs a job that is started in several places at about the same time, and must be done once on
 // this machine: if the job already runs, or has just been done, the program exits. With a URL of
-// another backend in LOCKER_URL this holds for all machines.
+// another backend in LOCKER_URL this holds for all machines. cron doesn't have your shell's variables:
+// set LOCKER_URL in the crontab.
 package main
 
 import (

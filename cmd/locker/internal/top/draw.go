@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fencedlock/locker/cmd/locker/internal/plain"
+	"github.com/fencedlock/locker/cmd/locker/internal/tally"
 )
 
 const reverse, normal = "\x1b[7m", "\x1b[m"
@@ -73,20 +73,16 @@ func (v *view) foot() string {
 	if v.open.Key != "" {
 		keys = "Escape back  b break  q quit"
 	}
-	return fmt.Sprintf("%s%s; the list took %v   %s", plain.Count(len(v.rows), "lock"), v.waiting(), v.last.took.Round(time.Millisecond), keys)
+	return fmt.Sprintf("%s; the list took %v   %s", v.count(), v.last.took.Round(time.Millisecond), keys)
 }
 
-// waiting says how many wait in all, as far as the service knows; nothing if it knows it of no lock.
-func (v *view) waiting() string {
-	sum, known := 0, len(v.rows) == 0
+// count says how many locks there are, and how many callers wait.
+func (v *view) count() string {
+	var t tally.Tally
 	for _, r := range v.rows {
-		known = known || r.Waiters >= 0
-		sum += max(r.Waiters, 0)
+		t.Add(r.Name, r.Slot, !r.Free, r.Waiters)
 	}
-	if !known {
-		return ""
-	}
-	return fmt.Sprintf(", %d waiting", sum)
+	return t.String()
 }
 
 // table has room for the head and the rows around the cursor.

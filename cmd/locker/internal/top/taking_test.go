@@ -149,6 +149,15 @@ func TestUnknownWaiters(t *testing.T) {
 	}
 }
 
+// The first in the line waits on each slot, and counts once.
+func TestWaitersForPermits(t *testing.T) {
+	v := &view{}
+	v.take(found{rows: []Row{{Name: "a", Slot: 1, Waiters: 1}, {Name: "a", Slot: 2, Waiters: 1}, {Name: "a", Slot: -1, Waiters: 1}, {Name: "b", Slot: -1, Free: true}}})
+	if got := v.foot(); !strings.HasPrefix(got, "2 locks, 2 waiting; ") {
+		t.Errorf("the last line is %q", got)
+	}
+}
+
 // Both goroutines, from the first key to the service and back.
 func TestTakeAwayOnAScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

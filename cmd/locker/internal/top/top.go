@@ -14,6 +14,7 @@ type Row struct {
 	Key     string // what distinguishes it from the others
 	Name    string // empty: the service doesn't know it
 	Slot    int    // of a permit, or the line; 0: it is the lock called Name
+	Free    bool   // nobody holds it
 	Title   string
 	Held    string
 	Waiting string

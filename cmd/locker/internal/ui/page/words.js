@@ -43,12 +43,21 @@ export function difference(before, after) {
   return words.join("; ");
 }
 
-// count says how many locks there are, and how many wait as far as the service knows.
+// count says how many locks and permits there are, and how many callers wait as far as the service knows. The first
+// in the line for permits has the line's lock, waits for several slots at the same time, and counts once.
 export function count(locks) {
-  const known = locks.filter((l) => l.waiting >= 0);
-  const waiting = known.reduce((sum, l) => sum + l.waiting, 0);
-  const text = locks.length === 1 ? "1 lock" : `${locks.length} locks`;
-  return known.length > 0 || locks.length === 0 ? `${text}, ${waiting} waiting` : text;
+  const inLine = new Map(), atSlots = new Map(); // by name
+  let number = 0, waiting = 0;
+  for (const { name, slot, holder, waiting: known } of locks) {
+    const n = Math.max(known, 0);
+    if (slot < 0) inLine.set(name, (inLine.get(name) ?? 0) + n + (holder ? 1 : 0));
+    else number++;
+    if (slot > 0) atSlots.set(name, Math.max(atSlots.get(name) ?? 0, n));
+    else if (slot === undefined) waiting += n;
+  }
+  for (const name of new Set([...inLine.keys(), ...atSlots.keys()])) waiting += Math.max(inLine.get(name) ?? 0, atSlots.get(name) ?? 0);
+  const text = number === 1 ? "1 lock" : `${number} locks`;
+  return locks.length === 0 || locks.some((l) => l.waiting >= 0) ? `${text}, ${waiting} waiting` : text;
 }
 
 export const when = (text) => text && `${new Date(text).toLocaleTimeString()} (${span(Math.max(now() - Date.parse(text), 0))} ago)`;
