@@ -17,6 +17,7 @@ var (
 	LockKey      = lockKey
 	MemoryKey    = memoryKey
 	CheckServers = checkServers
+	ParseMessage = parseMessage
 	Majority     = majority
 )
 

@@ -59,7 +59,7 @@ local function place(lock, ttl, ticket, said)
   end
   local rank = redis.call('ZRANK', waiters, ARGV[2] .. said)
   while rank > 0 and tell(lock, rank - 1, rank * every) == false do rank = rank - 1 end
-  local known = math.max(ttl, 2 * every * (math.min(rank, 100) + 1))
+  local known = math.max(ttl, (2 * math.min(rank, 100) + 3) * every)
   if redis.call('PTTL', waiters) < known then
     redis.call('PEXPIRE', waiters, known)
   end
