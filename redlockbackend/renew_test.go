@@ -137,7 +137,7 @@ func TestForgetfulServersAreNoMajority(t *testing.T) {
 // limit how many leases one Locker can have.
 func TestManyLeasesAreRenewedInParallel(t *testing.T) {
 	const many, atATime = 1000, 4 // 8 parts
-	c := newCluster(t, 3, 20*time.Second)
+	c := newCluster(t, 3, time.Minute)
 	locks := make([]driver.Lock, many)
 	for i := range locks {
 		locks[i] = redlockbackend.Hold(c.Driver, fmt.Sprint(i))
