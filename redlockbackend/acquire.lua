@@ -65,6 +65,7 @@ return each(function(lock, owner, token, ttl, ticket, said)
       return 'held ' .. redis.call('PTTL', lock) .. ' ' .. rank .. ' ' .. current
     end
     leave(lock, ticket, said)
+    alert(lock, ttl)
   end
   local short = raise(lock, owner, token, said, 'PX', ttl)
   if not short then

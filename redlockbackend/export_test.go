@@ -17,6 +17,7 @@ var (
 	LockKey      = lockKey
 	MemoryKey    = memoryKey
 	CheckServers = checkServers
+	ParseMessage = parseMessage
 	Majority     = majority
 )
 
@@ -135,7 +136,7 @@ func NewDriver(clients []*redis.Client, maxTTL, serverTimeout time.Duration) dri
 
 // Hold makes what a driver keeps of a lease that it got with its first attempt. It asks no server.
 func Hold(d driver.Driver, name string) driver.Lock {
-	made, err := d.Lock(locker.Request{Name: name, TTL: time.Second}, nil)
+	made, err := d.Lock(locker.Request{Name: name, TTL: time.Minute}, nil)
 	if err != nil {
 		panic(err)
 	}

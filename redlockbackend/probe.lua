@@ -31,6 +31,7 @@ try('DEL', counter)
 try('ZADD', waiters, 'XX', 1, ARGV[1]) -- creates nothing that would be left if ZREM is forbidden
 try('ZSCORE', waiters, ARGV[1])
 try('ZRANK', waiters, ARGV[1])
+try('ZRANGE', waiters, 0, 0)
 try('ZREM', waiters, ARGV[1])
 try('ZPOPMIN', waiters)
 try('PUBLISH', ARGV[1], '')

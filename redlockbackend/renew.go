@@ -3,10 +3,12 @@ package redlockbackend
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 var errExpired = fmt.Errorf("%w: a majority of the servers don't have it any more", locker.ErrLost)
@@ -80,12 +82,14 @@ type leaseInRound struct {
 	reported  bool
 }
 
-// ask asks one server about some leases.
+// ask asks one server about some leases, several parts of them at a time.
 func (r *round) ask(ctx context.Context, server int, which []int) {
 	n := r.d.nodes[server]
-	for len(which) > 0 && ctx.Err() == nil && !r.d.closing.Load() {
-		part := which[:min(len(which), batchSize)]
-		which = which[len(part):]
+	width := max(min(lanesWidth, n.client.Options().PoolSize/2), 1) // other requests share the pool
+	kit.Parallel(width, slices.Collect(slices.Chunk(which, batchSize)), func(part []int) {
+		if ctx.Err() != nil || r.d.closing.Load() {
+			return
+		}
 		items := make([]*item, len(part))
 		for j, i := range part {
 			items[j] = r.leases[i].attempt.renewItem()
@@ -96,7 +100,7 @@ func (r *round) ask(ctx context.Context, server int, which []int) {
 		for j, i := range part {
 			r.heard(i, server, replies[j])
 		}
-	}
+	})
 }
 
 // heard processes what a server says about a lease.

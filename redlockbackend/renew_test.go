@@ -3,6 +3,7 @@ package redlockbackend_test
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,5 +130,52 @@ func TestForgetfulServersAreNoMajority(t *testing.T) {
 	}
 	if err := cl.released(t, l); err != nil {
 		t.Errorf("Release = %v, want nil", err)
+	}
+}
+
+// Several parts of many leases are on their way to a server at a time: one round trip after the other would
+// limit how many leases one Locker can have.
+func TestManyLeasesAreRenewedInParallel(t *testing.T) {
+	const many, atATime = 1000, 4 // 8 parts
+	c := newCluster(t, 3, time.Minute)
+	locks := make([]driver.Lock, many)
+	for i := range locks {
+		locks[i] = redlockbackend.Hold(c.Driver, fmt.Sprint(i))
+	}
+	var answers []func()
+	for _, s := range c.servers {
+		answers = append(answers, s.gated(t, "renew", renewed))
+	}
+	done := make(chan struct{})
+	var failed atomic.Int64
+	go func() {
+		defer close(done)
+		c.Renew(t.Context(), locks, func(_ int, _ driver.Instant, err error) {
+			if err != nil {
+				failed.Add(1)
+			}
+		})
+	}()
+	for i := range c.servers {
+		c.asked(t, i, "renew", atATime)
+	}
+	time.Sleep(50 * time.Millisecond)
+	for i, n := range c.called("renew") {
+		if n > atATime {
+			t.Errorf("server %d was sent %d parts at a time, want %d", i, n, atATime)
+		}
+	}
+	for _, answer := range answers {
+		answer()
+	}
+	<-done
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	if n := failed.Load(); n != 0 {
+		t.Errorf("%d of %d renewals have failed", n, many)
+	}
+	for i, s := range c.servers {
+		if n := s.asked("renew"); n != many {
+			t.Errorf("server %d was asked about %d leases, want %d", i, n, many)
+		}
 	}
 }

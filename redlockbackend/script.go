@@ -191,6 +191,16 @@ func parseReply(s string) (reply, error) {
 	return r, nil
 }
 
+// parseMessage reads what a waiter hears: "KEY" if the lock is free, or "KEY MILLISECONDS" within which to ask.
+// The key of a lock ends with a brace or with its slot, so no key looks like the latter.
+func parseMessage(text string) (key string, free bool, within time.Duration) {
+	at := strings.LastIndexByte(text, ' ')
+	if n, err := strconv.ParseInt(text[at+1:], 10, 64); err == nil && at >= 0 {
+		return text[:at], false, milliseconds(n)
+	}
+	return text, true, 0
+}
+
 func breachOf(text string) *locker.Breach {
 	b := driver.ParseBreach(text)
 	return &b

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	pollEvery    = time.Second           // the first waiter asks that often, the second half as often, and so on
-	stagger      = 50 * time.Millisecond // by which each waiter is later than the one before, when a lease has expired
+	pollEvery    = time.Second           // the first waiter asks that often, the second half as often, and so on; in waiters.lua as well
+	stagger      = 50 * time.Millisecond // by which each waiter is later than the one before, when a lease has expired; there as well
 	maxStaggered = 8                     // those that came before may be dead
 	gatherFor    = 5 * time.Millisecond  // from the first message that a lock is free, for the other servers' messages
 )
@@ -26,7 +26,9 @@ const (
 // A release notifies one waiter, on each server, and keeps the lock for it for a moment. Usually
 // that is the same waiter, because all servers order them by their tickets. The waiter asks when a
 // majority have notified it. Messages may get lost, and the waiter that was notified may be dead.
-// So all waiters also ask from time to time, and the later they came the less often.
+// So all waiters also ask from time to time, and the later they came the less often. They ask when
+// the lease is over that they know of. When another one begins, the next waiters are told when to
+// ask at the latest.
 type waitlist struct {
 	d       *redlock
 	channel string
@@ -41,10 +43,11 @@ type waiter struct {
 	list     *waitlist
 	key      string
 	nextPoll time.Time  // when to ask again without a message
-	changed  kit.Signal // free or missed was set
+	changed  kit.Signal // one of these was set: free, missed, askBy
 
-	free   servers // that say that the lock is free; list.mu is held
-	missed bool    // messages may have been missed; list.mu is held
+	free   servers   // that say that the lock is free; list.mu is held
+	missed bool      // messages may have been missed; list.mu is held
+	askBy  time.Time // when to ask at the latest, as servers say; zero: none has; list.mu is held
 }
 
 func newWaitlist(d *redlock) *waitlist {
@@ -95,7 +98,7 @@ func (l *waitlist) listener(server int, client redisconn.Subscriber) *redisconn.
 	return redisconn.NewListener(client, l.channel, redisconn.Events{
 		Waiting:    l.isWaiting,
 		Subscribed: func(context.Context) { l.wakeAll() },
-		Message:    func(_ context.Context, key string) { l.wake(server, key) },
+		Message:    func(_ context.Context, text string) { l.hear(server, text) },
 	})
 }
 
@@ -105,12 +108,20 @@ func (l *waitlist) isWaiting() bool {
 	return len(l.byKey) > 0
 }
 
-// wake is called when a server says that a lock is free.
-func (l *waitlist) wake(server int, key string) {
+// hear processes a message of a server: a lock is free, or when to ask about it.
+func (l *waitlist) hear(server int, text string) {
+	key, free, within := parseMessage(text)
+	askBy := time.Now().Add(within + gatherFor)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w := l.byKey[key]; w != nil {
+	w := l.byKey[key]
+	switch {
+	case w == nil:
+	case free:
 		w.free = w.free.with(server)
+		w.changed.Set()
+	case w.askBy.IsZero() || askBy.Before(w.askBy):
+		w.askBy = askBy
 		w.changed.Set()
 	}
 }
@@ -130,12 +141,15 @@ func (l *waitlist) wakeAll() {
 func (w *waiter) wait(ctx context.Context) error {
 	defer w.heard(true)
 	for {
-		free, missed := w.heard(false)
+		free, missed, askBy := w.heard(false)
 		if free.size() >= majority(len(w.list.d.nodes)) {
 			return nil
 		}
 		if free != 0 || missed {
 			w.pollWithin(gatherFor)
+		}
+		if !askBy.IsZero() && askBy.Before(w.nextPoll) {
+			w.nextPoll = askBy
 		}
 		left := time.Until(w.nextPoll)
 		if left <= 0 {
@@ -148,14 +162,14 @@ func (w *waiter) wait(ctx context.Context) error {
 }
 
 // heard returns what messages have said. If it is used up, they don't count any more.
-func (w *waiter) heard(usedUp bool) (free servers, missed bool) {
+func (w *waiter) heard(usedUp bool) (free servers, missed bool, askBy time.Time) {
 	w.list.mu.Lock()
 	defer w.list.mu.Unlock()
-	free, missed = w.free, w.missed
+	free, missed, askBy = w.free, w.missed, w.askBy
 	if usedUp {
-		w.free, w.missed = 0, false
+		w.free, w.missed, w.askBy = 0, false, time.Time{}
 	}
-	return free, missed
+	return free, missed, askBy
 }
 
 // pollWithin brings the next poll forward.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/redlockbackend"
 )
@@ -259,6 +260,70 @@ func TestWaiterAsksSoonAfterExpiry(t *testing.T) {
 			after := redlockbackend.PollAfter([]redlockbackend.Reply{held, held, held})
 			if after > expiry+slack {
 				t.Fatalf("rank %d asks %v after the expiry, want %v at most", rank, after-expiry, slack)
+			}
+		}
+	}
+}
+
+// When a lease begins, the next waiters are told when to ask: they may know a longer one. That counts also
+// if it comes while the waiter asks, because the answers may be older.
+func TestWaiterIsToldWhenToAsk(t *testing.T) {
+	key := redlockbackend.LockKey("redlock:", "a", 0)
+	for what, tell := range map[string]func(t *testing.T, c *cluster){
+		"while it waits": func(t *testing.T, c *cluster) {
+			redlockbackend.AwaitIdle(t.Context(), c.Driver)
+			c.servers[0].publish(t, key+" 60000")
+			c.servers[0].publish(t, key+" 20")
+			c.servers[1].publish(t, key+" 60000")
+		},
+		"while it asks": func(t *testing.T, c *cluster) {
+			redlockbackend.AwaitIdle(t.Context(), c.Driver)
+			for _, s := range c.servers {
+				s.does("acquire", func() string {
+					s.answers("acquire", raised)
+					s.publish(t, key+" 200")
+					time.Sleep(100 * time.Millisecond)
+					return text("held 3600000 100 A")
+				})
+			}
+			c.servers[0].publish(t, key+" 0")
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newCluster(t, 3, 5*time.Second)
+			l := waiter(t, c)
+			c.answer("acquire", slices.Repeat([]string{text("held 3600000 100 A")}, 3)...) // so it asks by itself in a minute or two
+			done := waiting(t.Context(), l)
+			placed(t, c)
+			c.answer("acquire", raised, raised, raised)
+			began := time.Now()
+			tell(t, c)
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Errorf("Acquire = %v, want a grant", err)
+				}
+				if took := time.Since(began); took < 20*time.Millisecond {
+					t.Errorf("it has asked after %v, want after 20 ms", took)
+				}
+			case <-time.After(30 * time.Second):
+				t.Error("Acquire has not returned, and it was told when to ask")
+			}
+			eventually(t, func() error { return l.Release(t.Context()) })
+		})
+	}
+}
+
+// The key of a lock that is free is never taken for one with a time.
+func TestMessages(t *testing.T) {
+	for _, key := range []string{
+		redlockbackend.LockKey("redlock:", "a", 0), redlockbackend.LockKey("p 5", "a 5", 0),
+		redlockbackend.LockKey("5 5:", "5", 5), redlockbackend.LockKey("", "a 5", locker.LineSlot),
+	} {
+		for text, within := range map[string]time.Duration{key: 0, key + " 0": 0, key + " 1200": 1200 * time.Millisecond} {
+			got, free, in := redlockbackend.ParseMessage(text)
+			if got != key || free != (text == key) || in != within {
+				t.Errorf("the message %q = %q, free: %v, %v; want %q", text, got, free, in, key)
 			}
 		}
 	}

@@ -167,7 +167,7 @@ func (s *Service) unfit(t conformance.T, _ *conformance.Harness) {
 	s.all(t, "acl", "setuser", acl, "on", ">secret-of-joe", "~*", "&*", "+@all")
 	u := itest.Changed(s.URL, setUser(acl, "secret-of-joe"))
 	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, u)), step.LockName(t))
-	for _, command := range []string{"zpopmin", "publish", "info", "set", "time", "select", "subscribe", "eval"} {
+	for _, command := range []string{"zpopmin", "zrange", "publish", "info", "set", "time", "select", "subscribe", "eval"} {
 		do("acl", "setuser", acl, "-"+command)
 		itest.RefusedAtOpen(t, u, "permission", one.Addr)
 		do("acl", "setuser", acl, "+"+command)

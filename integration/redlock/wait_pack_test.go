@@ -11,6 +11,7 @@ import (
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/redlockbackend"
 )
 
 // waitPack tests contenders that get in one another's way.
@@ -19,6 +20,9 @@ func (s *Service) waitPack() []conformance.Case {
 		{ID: "I4", Name: "split-votes-end", Run: s.splitVotes,
 			Why: "callers that ask at the same time may win some servers each; one of them must " +
 				"win a majority, each time"},
+		{ID: "I16", Name: "end-of-a-shorter-lease-is-known", Run: s.shorterLease,
+			Why: "a waiter knows how long the lease lasts that it saw last; if the next one is " +
+				"shorter, and its holder dies, the lock must be free when that one is over"},
 		{ID: "I14", Name: "release-leaves-the-next-its-place", Run: s.nextOfTheSameLocker,
 			Why: "a Locker has one place in a lock's queue; a holder that releases the lock " +
 				"must not remove the place of the next caller in its own process"},
@@ -61,30 +65,58 @@ func (s *Service) splitVotes(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
+// queued returns when so many wait.
+func (s *Service) queued(t conformance.T, name string, want int) {
+	t.Helper()
+	step.Eventually(t, itest.ShortWait, func() error {
+		if n := s.Waiters(t, name); n != want {
+			return fmt.Errorf("%d wait, want %d", n, want)
+		}
+		return nil
+	})
+}
+
 // nextOfTheSameLocker has the same Locker hold a lock and wait for it, and another that came later.
 func (s *Service) nextOfTheSameLocker(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-	queue := func(want int) {
-		t.Helper()
-		step.Eventually(t, itest.ShortWait, func() error {
-			if n := s.Waiters(t, name); n != want {
-				return fmt.Errorf("%d wait, want %d", n, want)
-			}
-			return nil
-		})
-	}
 	lease := step.Acquire(t, l, name)
 	for range 5 {
 		next := step.StartAcquire(t, l, name)
-		queue(1)
+		s.queued(t, name, 1)
 		later := step.StartAcquire(t, other, name)
-		queue(2)
+		s.queued(t, name, 2)
 		step.Release(t, lease)
 		lease = next.Granted(t, itest.ShortWait)
 		later.WantPending(t)
 		later.Cancel(nil)
 		later.Returned(itest.ShortWait)
-		queue(0)
+		s.queued(t, name, 0)
 	}
 	step.Release(t, lease)
+}
+
+// shorterLease has a lease pass to a holder with a shorter TTL, which is cut off at once.
+func (s *Service) shorterLease(t conformance.T, _ *conformance.Harness) {
+	const (
+		short = 400 * time.Millisecond
+		busy  = 400 * time.Millisecond // with this, less than a waiter waits that has asked as the second
+	)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	dying, link := s.linked(t)
+	dying = step.CloseAtEnd(t, dying)
+	lease := step.Acquire(t, l, name)
+	first := step.StartAcquire(t, dying, name, locker.WithTTL(short))
+	s.queued(t, name, 1)
+	next := step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name)
+	s.queued(t, name, 2)
+	step.Release(t, lease)
+	_ = first.Granted(t, itest.ShortWait)
+	link.Cut()
+	began := time.Now()
+	granted := next.Granted(t, itest.ShortWait)
+	if took, limit := time.Since(began), short+redlockbackend.Guarantees().Expiry.Slack+busy; took > limit {
+		t.Errorf("the next one had the lock %v after the holder with a TTL of %v was cut off, want %v at most", took, short, limit)
+	}
+	link.Heal()
+	step.Release(t, granted)
 }
