@@ -37,6 +37,9 @@ func slotSabotages() []sabotage {
 		{bug: "slot: CurrentToken of the line is slot 1's", harness: memHarness(tokensAt(lineIsFirst)), named: "P1"},
 		{bug: "slot: Inspect shows who has the name", harness: memHarness(looksAt(toTheName)), named: "P1", others: "P10"},
 		{bug: "slot: Inspect shows who has slot 1", harness: memHarness(looksAt(toFirst)), named: "P1", others: "P10"},
+		{bug: "slot: number in a byte, in Inspect", harness: memHarness(looksAt(slotInByte)), named: "P8.1"},
+		{bug: "slot: number in a byte, in CurrentToken", harness: memHarness(tokensAt(slotInByte)), named: "P8.1"},
+		{bug: "slot: number in a byte, in Break", harness: memHarness(onBreak(breakInByte)), named: "P8.1"},
 		{bug: "slot: Inspect of the line shows slot 1", harness: memHarness(looksAt(lineIsFirst)), named: "P1", others: "P10"},
 	}
 }
