@@ -172,9 +172,9 @@ func labelOfLocker() func(locker.Locker) locker.Locker {
 func brokenStays() func(locker.Locker) locker.Locker {
 	var mu sync.Mutex
 	broken := make(map[string]locker.Token)
-	return func(l locker.Locker) locker.Locker {
+	return func(service locker.Locker) locker.Locker {
 		return tokenReader{
-			forwards{breaker{forwards{l}, func(
+			forwards{breaker{forwards{service}, func(
 				ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
 			) (locker.Effect, error) {
 				effect, err := locker.Break(ctx, l, name, token, b)
@@ -185,8 +185,8 @@ func brokenStays() func(locker.Locker) locker.Locker {
 				}
 				return effect, err
 			}}},
-			func(ctx context.Context, l locker.Locker, name string, slot int) (locker.Token, error) {
-				token, err := locker.CurrentToken(ctx, l, name, slot)
+			func(ctx context.Context, _ locker.Locker, name string, slot int) (locker.Token, error) {
+				token, err := locker.CurrentToken(ctx, service, name, slot)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil && token == 0 && slot == 0 {
