@@ -102,6 +102,9 @@ func breakOfOddNames(t T, h *Harness) {
 		b := someBreach(false)
 		takeAway(t, h, operator, lease, b)
 		wantBreach(t, "Renew of "+strconv.Quote(lease.Name()), step.Renew(t, lease), b)
+		if t.Failed() {
+			return // one is enough
+		}
 		for _, next := range leases[i+1:] {
 			if err := next.Err(); err != nil {
 				t.Fatalf("the lock %q is taken away, and the Err of the lease on %q = %v", lease.Name(), next.Name(), err)
