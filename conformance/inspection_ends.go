@@ -177,4 +177,5 @@ func questionsOfFailed(t T, h *Harness) {
 	}
 	up()
 	_ = step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(t.Context()) }) // the service may have lost it
+	step.FreeWithin(t, h.RemovalLimit(), looker, step.LockName(t))                                    // the next case needs the service
 }
