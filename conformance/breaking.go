@@ -31,6 +31,9 @@ var breakCases = []Case{
 		Hooks: []Hook{HookLinked},
 		Why: "a break that looks who has the lock, and then takes it away, takes it from the next " +
 			"holder when the lock passes on in between"},
+	{ID: "J73.3", Name: "break-of-odd-names", Run: breakOfOddNames, Needs: locker.BreakSeenAtRenewal,
+		Why: "a break that maps names in another way than the acquisition takes the lock of another name " +
+			"away, or can't take this one away when it must"},
 	{ID: "J74", Name: "break-of-a-stopped-holder", Run: breakOfStopped,
 		Needs: all(locker.BreakSeenAtRenewal, locker.RequireTTL), Hooks: []Hook{HookLinked},
 		Why: "a holder that hears nothing trusts its lease until the deadline: until then nobody " +
@@ -39,6 +42,10 @@ var breakCases = []Case{
 		Needs: all(locker.BreakSeenAtRenewal, locker.InspectionHolder, locker.RequireTTL), Hooks: []Hook{HookLinked},
 		Why: "the next operator must see that the lock is being taken away already, by whom and why, " +
 			"and until the holder's deadline a lock that is marked is no free lock"},
+	{ID: "J74.2", Name: "a-mark-spares-the-renewals-of-others", Run: markAmongMany,
+		Needs: all(locker.BreakSeenAtRenewal, locker.RequireTTL), Hooks: []Hook{HookLinked},
+		Why: "leases are renewed together; if a mark stops the renewal of those after it, their holders " +
+			"trust leases that the service lets expire"},
 	{ID: "J75", Name: "break-at-once", Run: breakAtOnce, Needs: locker.BreakSeenAtRenewal,
 		Why: "a holder that doesn't stop must not keep the others out for as long as it likes"},
 	{ID: "J75.1", Name: "break-at-once-of-a-silent-holder", Run: breakAtOnceOfSilent,
@@ -47,6 +54,12 @@ var breakCases = []Case{
 	{ID: "J75.2", Name: "break-at-once-spares-other-leases", Run: breakSparesOthers, Needs: locker.BreakSeenAtRenewal,
 		Why: "an operator who ends one lease of a process, and isn't told of the others, takes locks " +
 			"away from work that nothing is wrong with"},
+	{ID: "J75.3", Name: "nobody-has-a-lock-after-a-break-at-once", Run: nobodyAfterBreak, Needs: locker.BreakSeenAtRenewal,
+		Why: "a program that asks for the current token to find out whether a holder is still there must " +
+			"not be shown one whose lease was taken away"},
+	{ID: "J75.4", Name: "break-at-once-keeps-the-queue", Run: breakKeepsQueue, Needs: locker.BreakSeenAtRenewal,
+		Why: "those who wait have done nothing wrong; who loses its place when somebody else's lease is " +
+			"taken away waits for much longer, or for ever"},
 	{ID: "J76", Name: "a-broken-lease-stays-broken", Run: staysBroken, Needs: locker.BreakSeenAtRenewal,
 		Why: "a renewal or a late release of the victim must neither revive its lease nor touch " +
 			"the successor's"},

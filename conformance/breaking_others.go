@@ -3,13 +3,40 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// Cases J75.2 and J76.1: what a break must not end, and what must not end a break.
+// Cases J74.2, J75.2 to J75.4 and J76.1: what a break must not end, and what must not end a break.
+
+// markAmongMany marks one of many leases that are renewed together, and cuts the network when its
+// holder has learnt of it.
+func markAmongMany(t T, h *Harness) {
+	const n = 20
+	l, link := h.OpenLinked(t)
+	other, base := h.OpenLocker(t), step.LockName(t)
+	step.WantFree(t, other, base) // and connects
+	leases := acquireMany(t, l, base, n, h.ttl()...)
+	victim := leases[n/2]
+	untilRenewed(t, h, victim)
+	waitShown(t, h, other, victim)
+	takeAway(t, h, other, victim, someBreach(false))
+	step.LostWithin(t, h.ExpiryLimit(), victim)
+	link.Cut()
+	successors := takeEach(t, h, other, slices.Delete(leases, n/2, n/2+1), func(former locker.Lease) {
+		if err := former.Err(); err == nil {
+			t.Errorf("another has the lock, and Err = nil with the deadline %v away: a lease that was renewed together "+
+				"with one that is marked must be renewed on the service, too", time.Until(former.Deadline()))
+		}
+	})
+	link.Heal()
+	for _, next := range successors {
+		step.Release(t, next)
+	}
+}
 
 // breakSparesOthers breaks one of two leases of a Locker. A service that can only end both refuses that.
 func breakSparesOthers(t T, h *Harness) {
@@ -71,6 +98,42 @@ func othersAreCounted(t T, h *Harness, operator locker.Locker, victim, other loc
 		step.Release(t, other)
 	}
 	step.FreeWithin(t, h.HandOffLimit(), operator, other.Name())
+}
+
+// nobodyAfterBreak asks when nobody else has asked for the lock.
+func nobodyAfterBreak(t T, h *Harness) {
+	l, operator, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	victim := step.Acquire(t, l, name, h.longTTL()...)
+	waitShown(t, h, operator, victim)
+	takeAway(t, h, operator, victim, someBreach(true))
+	wantNoToken(t, operator, name, h.Slack)
+}
+
+// breakKeepsQueue has another one ask when the lease has been broken, which must come last where the
+// order is promised.
+func breakKeepsQueue(t T, h *Harness) {
+	const queue = 3
+	l, operator, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	victim := step.Acquire(t, l, name, h.longTTL()...)
+	var waiters []*step.Attempt
+	for i := range queue {
+		waiters = append(waiters, step.StartAcquire(t, h.OpenLocker(t), name, h.longTTL()...))
+		h.WaitQueued(t, name, i+1)
+	}
+	waitShown(t, h, operator, victim)
+	takeAway(t, h, operator, victim, someBreach(true))
+	waiters = append(waiters, step.StartAcquire(t, operator, name, h.longTTL()...))
+	h.WaitQueued(t, name, queue) // the first has the lock
+	for i := range waiters {
+		if locker.OrderFIFO.Check(h.guarantees) == nil {
+			step.Release(t, grantedInTurn(t, h.HandOffLimit(), waiters, i))
+			continue
+		}
+		first := step.FirstGranted(t, step.Limit, waiters)
+		step.Release(t, waiters[first].Granted(t, 0))
+		waiters = slices.Delete(waiters, first, first+1)
+	}
+	h.WaitNoResidue(t)
 }
 
 // markOverRestart marks the lease of a holder that is cut off, and restarts the service before the

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -81,6 +82,36 @@ func takeAway(t T, h *Harness, operator locker.Locker, lease locker.Lease, b loc
 		t.Errorf("Break says that the lock is free after %v, and the holder trusts its lease for %v", effect.Within, left)
 	}
 	return effect.Within
+}
+
+// breakOfOddNames marks the locks of all odd names while all of them are held. It renews each lease
+// before, because some services learn a token then.
+func breakOfOddNames(t T, h *Harness) {
+	l, operator, base := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	var leases []locker.Lease
+	for _, name := range odd {
+		leases = append(leases, step.Acquire(t, l, base+name, h.longTTL()...))
+	}
+	for _, lease := range leases {
+		if err := step.Renew(t, lease); err != nil {
+			t.Fatalf("Renew(%q) = %v, want nil", lease.Name(), err)
+		}
+	}
+	for i, lease := range leases {
+		waitShown(t, h, operator, lease)
+		b := someBreach(false)
+		takeAway(t, h, operator, lease, b)
+		wantBreach(t, "Renew of "+strconv.Quote(lease.Name()), step.Renew(t, lease), b)
+		if t.Failed() {
+			return // one is enough
+		}
+		for _, next := range leases[i+1:] {
+			if err := next.Err(); err != nil {
+				t.Fatalf("the lock %q is taken away, and the Err of the lease on %q = %v", lease.Name(), next.Name(), err)
+			}
+		}
+	}
+	h.WaitNoResidue(t)
 }
 
 // wantBreach fails the case unless err is the loss of a lease by b.

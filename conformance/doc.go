@@ -67,6 +67,8 @@
 // what happened in it. Keep it as a test that calls [Replay]. Each search begins with a new seed,
 // and prints it.
 //
+// Explore never calls Inspect, List or Break, so for these there are the cases alone.
+//
 // # Skipped cases
 //
 // A case that needs a guarantee runs wherever the backend claims the guarantee; the harness can't

@@ -20,6 +20,9 @@ var inspectionCases = []Case{
 	{ID: "J64.1", Name: "labels-stay", Run: labelsStay, Needs: locker.InspectionHolder,
 		Why: "at night, what a holder says of itself is all that leads from a lock to a machine and " +
 			"to a person"},
+	{ID: "J64.2", Name: "labels-are-the-leases", Run: labelsApart, Needs: locker.InspectionHolder,
+		Why: "one program does many things through one Locker; an operator who reads the label of other " +
+			"work takes the lock away from the wrong one"},
 	{ID: "J65", Name: "inspect-shows-waiters-in-order", Run: inspectWaiters,
 		Needs: locker.InspectionQueue, Probe: true,
 		Why: "whoever looks at a queue wants to know how long it is, and who is next"},
@@ -48,6 +51,9 @@ var inspectionCases = []Case{
 		Needs: locker.InspectionHolder, Hooks: []Hook{HookPause},
 		Why: "an operator who looks at a service that is in trouble, or takes a lock away there, needs an " +
 			"answer in time, also a bad one"},
+	{ID: "J71.2", Name: "failed-service-is-no-answer", Run: questionsOfFailed, Hooks: []Hook{HookDown},
+		Why: "an operator who is told that a lock is free, or taken away, and whose question nobody has " +
+			"heard, starts what must not run twice"},
 }
 
 // inspect asks who has the lock called name, and who waits for it.

@@ -27,13 +27,16 @@ var looks = map[string]func(ctx context.Context, l locker.Locker, name string, w
 	},
 }
 
-// questions are looks, and what else is asked about one lock: the current token, and a break by a
-// token that is another lease's.
+// questions are looks, and what else is asked about one lock: the current token, and a break of the
+// lease with a token. What the backend doesn't have is left out.
 func questions(
 	t T, h *Harness, l locker.Locker, name string, token locker.Token,
 ) map[string]func(ctx context.Context, l locker.Locker, name string, waiters int) error {
 	t.Helper()
-	all := maps.Clone(looks)
+	all := make(map[string]func(ctx context.Context, l locker.Locker, name string, waiters int) error)
+	if locker.InspectionHolder.Check(h.guarantees) == nil {
+		maps.Copy(all, looks)
+	}
 	if _, err := locker.CurrentToken(t.Context(), l, name, 0); !errors.Is(err, errors.ErrUnsupported) {
 		all["CurrentToken"] = func(ctx context.Context, l locker.Locker, name string, _ int) error {
 			_, err := locker.CurrentToken(ctx, l, name, 0)
@@ -152,4 +155,27 @@ func lookFor(
 	ctx, cancel := context.WithTimeout(t.Context(), h.short())
 	defer cancel()
 	return step.MustReturn(t, h.short()+h.Slack+time.Second, what, func() error { return call(ctx, looker, name, 1) })
+}
+
+// questionsOfFailed asks about a lock that is held when the service refuses all requests.
+func questionsOfFailed(t T, h *Harness) {
+	l, looker, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	step.WantFree(t, looker, name) // and connects
+	lease := step.Acquire(t, l, name, h.longTTL()...)
+	calls := questions(t, h, looker, name, lease.Token())
+	up := h.TakeDown(t)
+	for what, call := range calls {
+		err := step.MustReturn(t, lookLimit+time.Second+h.Slack, what, func() error { return call(t.Context(), looker, name, 1) })
+		if err == nil {
+			t.Errorf("%s of a service that fails = nil, want its failure", what)
+		}
+		for _, answer := range []error{locker.ErrNotHolder, locker.ErrHeld, locker.ErrLost} {
+			if errors.Is(err, answer) {
+				t.Errorf("%s of a service that fails = %v, which matches %q; only the service may say that", what, err, answer)
+			}
+		}
+	}
+	up()
+	_ = step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(t.Context()) }) // the service may have lost it
+	step.FreeWithin(t, h.RemovalLimit(), looker, step.LockName(t))                                    // the next case needs the service
 }

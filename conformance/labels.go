@@ -116,3 +116,17 @@ func wantAsked(t T, p locker.Party, before, after time.Time) {
 		t.Errorf("Asked = %v, want a moment from %v to %v", p.Asked, before, after)
 	}
 }
+
+// labelsApart has two leases in one Locker. The first is looked at once more when the second is shown.
+func labelsApart(t T, h *Harness) {
+	l, looker := h.OpenLocker(t), h.OpenLocker(t)
+	one := step.Acquire(t, l, step.LockName(t), h.ttl(locker.WithHolder("billing"))...)
+	two := step.Acquire(t, l, step.LockName(t), h.ttl(locker.WithHolder("cache warmer"))...)
+	wantLabel(t, h, looker, one, "billing", "")
+	wantLabel(t, h, looker, two, "cache warmer", "")
+	step.Pass(t, h.TTL) // and some renewals
+	wantLabel(t, h, looker, one, "billing", "")
+	wantLabel(t, h, looker, two, "cache warmer", "")
+	step.Release(t, one)
+	step.Release(t, two)
+}

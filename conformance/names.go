@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fencedlock/locker"
@@ -56,6 +57,7 @@ func oddNames(t T, h *Harness) {
 		held[name] = lease
 	}
 	for name, lease := range held {
+		wantCurrent(t, other, name, 0, lease.Token(), strconv.Quote(name)+" is held")
 		if lease, err := step.Try(t, other, name); err == nil || !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("TryAcquire(%q) while it is held = %v, %v, want ErrHeld", name, lease, err)
 		}
@@ -65,13 +67,19 @@ func oddNames(t T, h *Harness) {
 }
 
 // equalHashes holds two names at the same time that have one hash, for each hash that adapters use
-// where their service wants a number.
+// where their service wants a number or a short key.
 func equalHashes(t T, h *Harness) {
 	l, other, base := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	for _, hash := range slices.Sorted(maps.Keys(hashPairs)) {
 		pair := hashPairs[hash]
 		t.Logf("%s: %s and %s", hash, pair[0]+base, pair[1]+base)
 		separate(t, l, other, pair[0]+base, pair[1]+base)
+	}
+	for _, digest := range slices.Sorted(maps.Keys(digests)) {
+		for _, pair := range equalDigests(base, digests[digest]) {
+			t.Logf("%s: %s and %s", digest, pair[0], pair[1])
+			separate(t, l, other, pair[0], pair[1])
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ func permitSabotages() []sabotage {
 		{bug: "permit: asks first who has it", harness: memHarness(onAcquire(askFirst)), named: "P11"},
 		{bug: "permit: slots are names", harness: memHarness(onAcquire(slotsAsNames)), named: "P8", others: "P1 P8.1 P10 P13 P14"},
 		{bug: "permit: each Locker counts its own tokens", harness: memHarness(ownTokens), named: "P12", others: "P1 P4"},
-		{bug: "permit: Break takes the lock of the name", harness: memHarness(onBreak(breakOfTheName)), named: "P13", others: "P14"},
+		{bug: "permit: Break takes the lock of the name", harness: memHarness(onBreak(breakOfTheName)), named: "P13", others: "P8.1 P14"},
 	}
 }
 
@@ -33,10 +33,13 @@ func slotSabotages() []sabotage {
 		{bug: "slot: number in a byte", harness: toy(flaws{slotInByte: true}), named: "P8.1"},
 		{bug: "slot: its token is the name's", harness: memHarness(tokenOfSlots), named: "P1"},
 		{bug: "slot: its holder is the name's", harness: memHarness(holderOfSlots), named: "P1"},
-		{bug: "slot: CurrentToken is the name's", harness: memHarness(tokensAt(toTheName)), named: "P1"},
+		{bug: "slot: CurrentToken is the name's", harness: memHarness(tokensAt(toTheName)), named: "P1", others: "P8.1"},
 		{bug: "slot: CurrentToken of the line is slot 1's", harness: memHarness(tokensAt(lineIsFirst)), named: "P1"},
-		{bug: "slot: Inspect shows who has the name", harness: memHarness(looksAt(toTheName)), named: "P1", others: "P10"},
-		{bug: "slot: Inspect shows who has slot 1", harness: memHarness(looksAt(toFirst)), named: "P1", others: "P10"},
+		{bug: "slot: Inspect shows who has the name", harness: memHarness(looksAt(toTheName)), named: "P1", others: "P8.1 P10"},
+		{bug: "slot: Inspect shows who has slot 1", harness: memHarness(looksAt(toFirst)), named: "P1", others: "P8.1 P10"},
+		{bug: "slot: number in a byte, in Inspect", harness: memHarness(looksAt(slotInByte)), named: "P8.1"},
+		{bug: "slot: number in a byte, in CurrentToken", harness: memHarness(tokensAt(slotInByte)), named: "P8.1"},
+		{bug: "slot: number in a byte, in Break", harness: memHarness(onBreak(breakInByte)), named: "P8.1"},
 		{bug: "slot: Inspect of the line shows slot 1", harness: memHarness(looksAt(lineIsFirst)), named: "P1", others: "P10"},
 	}
 }

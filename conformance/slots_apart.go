@@ -25,6 +25,7 @@ func slotsAreNoNames(t T, h *Harness) {
 	}
 	wantAllFree(t, other, likeSlotsOf(name))
 	slotsAreNumbers(t, l, other)
+	questionsOfNumbers(t, h, l, other)
 	for _, lease := range leases {
 		step.Release(t, lease)
 	}
@@ -74,4 +75,37 @@ func slotsAreNumbers(t T, l, other locker.Locker) {
 	step.WantFree(t, slotOf{other, 1}, name[:len(name)-1]+"y")
 	step.WantLive(t, lease, slotOf{other, 1})
 	step.Release(t, lease)
+}
+
+// questionsOfNumbers holds slots whose numbers end like 1 where a byte is kept, and the last slot.
+// Inspect, CurrentToken and Break must know each of them by its whole number.
+func questionsOfNumbers(t T, h *Harness, l, other locker.Locker) {
+	t.Helper()
+	name := step.LockName(t)
+	var leases []locker.Lease
+	for _, slot := range []int{1, 257, 769, locker.MaxPermits} {
+		leases = append(leases, step.Acquire(t, slotOf{l, slot}, name, h.longTTL()...))
+	}
+	for _, lease := range leases {
+		wantOnSlot(t, h, other, lease)
+	}
+	for _, slot := range []int{513, locker.MaxPermits - 1} {
+		wantNobody(t, h, other, name, slot, "while other slots are held")
+	}
+	for i, lease := range leases {
+		if locker.BreakSeenAtRenewal.Check(h.guarantees) != nil {
+			step.Release(t, lease)
+			continue
+		}
+		b := someBreach(false)
+		b.Slot = locker.Slot(lease)
+		waitShown(t, h, other, lease)
+		takeAway(t, h, other, lease, b)
+		wantBreach(t, "Renew", step.Renew(t, lease), b)
+		for _, next := range leases[i+1:] {
+			if err := step.Renew(t, next); err != nil {
+				t.Errorf("slot %d is taken away, and Renew of slot %d = %v, want nil", b.Slot, locker.Slot(next), err)
+			}
+		}
+	}
 }

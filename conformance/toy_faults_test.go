@@ -47,6 +47,7 @@ func (s *toy) wipe() {
 
 // remove ends the connection of the holder where leases are attached to connections.
 func (s *toy) remove(name string) {
+	name = s.slotName(locker.Request{Name: name})
 	s.locked(func() {
 		if k := s.keys[name]; k != nil && s.flaws.noTTL {
 			maps.DeleteFunc(s.keys, func(_ string, other *key) bool { return other.link == k.link })

@@ -80,6 +80,9 @@ type flaws struct {
 	slotAfterHash  bool // the key of a slot is the name, # and the number
 	slotInByte     bool // the number of a slot has 8 bits in the key
 
+	digest    func(name string) string // is in the place of the name in the key; nil: the name is
+	markStops bool                     // a renewal of several keys stops at one that is marked, and says that all after it are renewed
+
 	sessions      bool // no flaw: every request renews all keys of its client
 	noTTL         bool // no flaw: a key lasts until the connection of its client ends
 	breakAny      bool // Break doesn't compare the token

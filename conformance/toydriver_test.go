@@ -36,6 +36,9 @@ func (d *toyDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error)
 
 // slotName is the name of a key, or for a slot what no name can be.
 func (s *toy) slotName(req locker.Request) string {
+	if s.flaws.digest != nil {
+		req.Name = s.flaws.digest(req.Name)
+	}
 	switch {
 	case req.Slot == 0:
 		return req.Name
@@ -71,7 +74,9 @@ func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 	err := d.call(ctx, locks[0].(*toyLock).ttl, func(now time.Time) {
 		for i, lock := range locks {
 			l := lock.(*toyLock)
-			answers[i] = d.server.renew(l.name, l.owner, l.ttl, now)
+			if answers[i] = d.server.renew(l.name, l.owner, l.ttl, now); d.server.flaws.markStops && errors.Is(answers[i], locker.ErrBroken) {
+				break
+			}
 		}
 	})
 	if d.server.flaws.slotByName {

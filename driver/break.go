@@ -14,8 +14,8 @@ import (
 //     asks only a driver that declares [locker.FeatureSlots].
 //  1. One request decides, on the service, that the lease with this token holds the lock, and
 //     changes it. If it doesn't hold the lock, nothing changes, and the error matches
-//     [locker.ErrNotHolder]. Only the service's own answer may say that; while it isn't known, the
-//     error is another one.
+//     [locker.ErrNotHolder]. Only the service's own answer may say that. A request that fails, or has
+//     no answer, returns its error, which is another one.
 //  2. Without breach.AtOnce the lease is marked with the breach ([FormatBreach]), and nobody is let
 //     in. It stays held for all others, as it was: waiters stay where they are, and what is left of
 //     its expiry is neither shortened nor prolonged. From the mark on, no request of the holder

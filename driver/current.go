@@ -6,7 +6,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// TokenReader is implemented by a Driver whose service knows the tokens of the leases that exist.
+// TokenReader is implemented by a Driver whose service knows the tokens of the leases that exist. The
+// token 0 is an answer of the service. A request that fails, or has no answer, returns its error.
 type TokenReader interface {
 	// CurrentToken returns the token of the lease that holds the lock called name, or that slot of
 	// it if slot isn't 0, at some moment during the call, and 0 when no lease does. The engine asks

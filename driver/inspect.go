@@ -15,6 +15,9 @@ import (
 // Nothing changes on the service, whatever is asked: not even an expired holder is passed over, and
 // no lease or place is renewed. A driver that finds that its service can't tell returns
 // [locker.ErrNoInspector].
+//
+// A Status without Holder and an empty page are answers of the service. A request that fails, or has
+// no answer, returns its error.
 type Inspector interface {
 	// Inspect returns the state of the lock called name, or of look.Slot of it if that isn't 0, at
 	// some moment during the call, with its first look.Waiters waiters, which are from 0 to about a
