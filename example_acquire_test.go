@@ -34,15 +34,15 @@ func ExampleLocker_Acquire() {
 	// the time ran out: true
 }
 
-// TryAcquire is Acquire with NoWait in one word. So a job of cron is never under way on two machines at
-// the same time. If the job is short, a machine that starts it later does it again: with WithMinHold
-// the lock stays until all machines have asked.
+// TryAcquire is Acquire with NoWait in one word. So a job of cron isn't started on one machine while
+// another is at it. If the job is short, a machine that starts later does it again: with WithMinHold the
+// lock stays until the clocks of all machines have passed the start.
 func ExampleTryAcquire() {
 	ctx := context.Background()
 	l := membackend.New()
 	defer l.Close()
 
-	lease, err := locker.TryAcquire(ctx, l, "nightly-report", locker.WithMinHold(time.Minute))
+	lease, err := locker.TryAcquire(ctx, l, "nightly-report")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, erro
 	}
 	u, common, err := takeCommon(u)
 	if err != nil {
-		return nil, &Error{Op: "open", Err: err}
+		return nil, &Error{Op: "open", Backend: u.Scheme, Err: err}
 	}
 	l, err := open(ctx, u)
 	if err != nil {

@@ -11,21 +11,22 @@ type common struct {
 	holder string // empty: there is none
 }
 
-// takeCommon removes those parameters from a URL, and returns their values.
+// takeCommon removes those parameters from a URL, and returns their values. With an error it returns the URL as
+// it is.
 func takeCommon(u *url.URL) (*url.URL, common, error) {
 	var c common
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, c, wrongURL("the parameters can't be parsed; are their special characters escaped?")
+		return u, c, wrongURL("the parameters can't be parsed; are their special characters escaped?")
 	}
 	before := len(query)
 	if values := query["token_base"]; values != nil {
 		base, err := strconv.ParseInt(values[0], 10, 64)
 		if err != nil || len(values) > 1 {
-			return nil, c, wrongURL("token_base: want one whole number, such as 1000000")
+			return u, c, wrongURL("token_base: want one whole number, such as 1000000")
 		}
 		if wrong := wrongBase(Token(base)); wrong != "" {
-			return nil, c, wrongURL("token_base: " + wrong)
+			return u, c, wrongURL("token_base: " + wrong)
 		}
 		c.base = Token(base)
 		query.Del("token_base")
@@ -33,10 +34,10 @@ func takeCommon(u *url.URL) (*url.URL, common, error) {
 	if values := query["holder"]; values != nil {
 		c.holder = values[0]
 		if len(values) > 1 {
-			return nil, c, wrongURL("holder: want it once")
+			return u, c, wrongURL("holder: want it once")
 		}
 		if wrong := wrongHolder(c.holder); wrong != "" {
-			return nil, c, wrongURL("holder: " + wrong)
+			return u, c, wrongURL("holder: " + wrong)
 		}
 		query.Del("holder")
 	}

@@ -63,7 +63,6 @@ func AcquireAll(ctx context.Context, l Locker, wants []Want, opts ...Option) (*L
 	if err != nil {
 		return nil, err
 	}
-	s.oneLocker = true
 	slices.SortFunc(s.order, func(a, b int) int { return cmp.Compare(wants[a].Name, wants[b].Name) })
 	return s.acquire(ctx)
 }
@@ -136,8 +135,6 @@ type several struct {
 	opts   []Option // for all of them
 	order  []int    // of items, as they are waited for
 	noWait bool
-
-	oneLocker bool // all items have the same, so what it says of one lock it says of its service
 }
 
 // newSeveral checks the items. keyOf returns the same key for two items of the same lock.

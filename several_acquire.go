@@ -74,7 +74,6 @@ func (s *several) endedOnTheWay(position int, why error) error {
 // the first position whose lock must be waited for, with the answer that says so, or the number of locks if
 // all are granted. What was granted is in got.
 func (s *several) askAll(ctx context.Context, got []Lease, first int) (held int, answer, err error) {
-	asked := time.Now()
 	answers := askSideBySide(ctx, len(got)-first, func(ctx context.Context, i int) (Lease, error) {
 		return s.ask(ctx, first+i, NoWait())
 	})
@@ -88,9 +87,6 @@ func (s *several) askAll(ctx context.Context, got []Lease, first int) (held int,
 		default:
 			held, answer = position, failed
 		}
-	}
-	if held < len(got) && s.oneLocker {
-		err = s.stillHeld(ctx, held, answer, err, asked)
 	}
 	return held, answer, err
 }

@@ -118,27 +118,6 @@ func TestAcquireAllTimeOut(t *testing.T) {
 	})
 }
 
-// One of the locks is held, and the others haven't answered when the time is up.
-func TestAcquireAllTimeOutDuringTheFirstRequests(t *testing.T) {
-	bubble(t, func(t *testing.T, s *membackend.Server) {
-		held, err := locker.TryAcquire(t.Context(), openMem(t, s), "job")
-		if err != nil {
-			t.Fatal(err)
-		}
-		slow := &disturbed{openMem(t, s), func(name string) error {
-			if name == "z" {
-				time.Sleep(600 * time.Millisecond) // nothing is sent before the time is up
-			}
-			return nil
-		}}
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
-		_, err = locker.AcquireAll(ctx, slow, locker.Wants("a", "job", "z"))
-		wantErr(t, "AcquireAll", err, "job", locker.ErrHeld, context.DeadlineExceeded)
-		release(t, held)
-	})
-}
-
 // A service that falls silent before the call has a place in a queue doesn't say that a permit is held.
 func TestPermitOfASilentService(t *testing.T) {
 	bubble(t, func(t *testing.T, s *membackend.Server) {

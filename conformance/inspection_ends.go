@@ -163,6 +163,10 @@ func questionsOfFailed(t T, h *Harness) {
 	step.WantFree(t, looker, name) // and connects
 	lease := step.Acquire(t, l, name, h.longTTL()...)
 	calls := questions(t, h, looker, name, lease.Token())
+	if len(calls) == 0 {
+		t.Logf("there is nothing to ask")
+		return
+	}
 	up := h.TakeDown(t)
 	for what, call := range calls {
 		err := step.MustReturn(t, lookLimit+time.Second+h.Slack, what, func() error { return call(t.Context(), looker, name, 1) })
@@ -177,5 +181,5 @@ func questionsOfFailed(t T, h *Harness) {
 	}
 	up()
 	_ = step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(t.Context()) }) // the service may have lost it
-	step.FreeWithin(t, h.RemovalLimit(), looker, step.LockName(t))                                    // the next case needs the service
+	step.FreeWithin(t, h.RemovalLimit()+h.Recovery, looker, step.LockName(t))                         // the next case needs the service
 }

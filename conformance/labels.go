@@ -120,11 +120,11 @@ func wantAsked(t T, p locker.Party, before, after time.Time) {
 // labelsApart has two leases in one Locker. The first is looked at once more when the second is shown.
 func labelsApart(t T, h *Harness) {
 	l, looker := h.OpenLocker(t), h.OpenLocker(t)
-	one := step.Acquire(t, l, step.LockName(t), h.ttl(locker.WithHolder("billing"))...)
-	two := step.Acquire(t, l, step.LockName(t), h.ttl(locker.WithHolder("cache warmer"))...)
+	one := step.Acquire(t, l, step.LockName(t), h.longTTL(locker.WithHolder("billing"))...)
+	two := step.Acquire(t, l, step.LockName(t), h.longTTL(locker.WithHolder("cache warmer"))...)
 	wantLabel(t, h, looker, one, "billing", "")
 	wantLabel(t, h, looker, two, "cache warmer", "")
-	step.Pass(t, h.TTL) // and some renewals
+	step.Pass(t, 3*h.TTL) // and a renewal
 	wantLabel(t, h, looker, one, "billing", "")
 	wantLabel(t, h, looker, two, "cache warmer", "")
 	step.Release(t, one)

@@ -18,8 +18,8 @@ var digests = map[string]func([]byte) []byte{
 }
 
 // equalDigests finds two names that begin with base and whose digests have the same first 32 bits,
-// and two with the same last 32 bits. That takes about 80,000 names. Nobody can choose such names
-// before, because base is new in each run.
+// and two with the same last 32 bits. That takes about 100,000 names. Nobody can choose such names
+// in advance, because base is new in each run.
 func equalDigests(base string, digest func([]byte) []byte) (pairs [2][2]string) {
 	var seen [2]map[uint32]int
 	for end := range seen {

@@ -13,7 +13,7 @@ var proves = map[Hook]string{
 	HookProcess:  "exclusion between processes, and expiry when a process is killed or suspended",
 	HookSkewed:   "fencing, clocks and expiry between machines whose clocks differ",
 	HookPause:    "exclusion and loss while the service doesn't answer",
-	HookDown:     "exclusion and loss while the service refuses connections",
+	HookDown:     "exclusion and loss while the service refuses connections, and what Inspect, List, CurrentToken and Break say then",
 	HookRestart:  "restart: what is left of leases and tokens",
 	HookWipe:     "fencing after the service has lost its data",
 	HookFailover: "fault tolerance, and fencing after a failover",

@@ -204,7 +204,7 @@ func hint(err error, usesTLS bool) error {
 	case usesTLS:
 		return fmt.Errorf("%w; a server that doesn't speak TLS needs redis:// or valkey://", err)
 	}
-	return fmt.Errorf("%w; a server that speaks TLS needs rediss:// or valkeys://, and one in protected mode serves its own machine alone", err)
+	return fmt.Errorf("%w; a server that speaks TLS needs rediss:// or valkeys://, and one in protected mode accepts only connections from its own machine", err)
 }
 
 // Guarantees is what a Locker of one Redis server promises. With Sentinels it survives failovers

@@ -13,6 +13,9 @@ local turn = 100
 -- waitlist.go as well.
 local every, stagger = 1000, 50
 
+-- most is how many waiters a call looks at. Others wait for the script.
+local most = 64
+
 -- ticket_of returns the ticket of a place. A place is the Locker's channel and what the acquisition
 -- that waits has said of itself. Acquisitions that don't wait any more are handled here too, when
 -- they release or come late. One that has said the same, or nothing, leaves a later place alone.
@@ -28,7 +31,7 @@ local function tell(lock, rank, time)
   local other = redis.pcall('ZRANGE', waiters, rank, rank)[1]
   if not other then return nil end
   local receivers = redis.pcall('PUBLISH', string.match(other, '^[^\n]*'), lock .. ' ' .. time)
-  if type(receivers) == 'number' and receivers > 0 then return true end
+  if type(receivers) ~= 'number' or receivers > 0 then return true end -- not a number: forbidden
   redis.call('ZREM', waiters, other)
   return false
 end
@@ -39,7 +42,8 @@ end
 -- asked last.
 local function alert(lock, ttl)
   local rank = 0
-  while rank < 4 do
+  for _ = 1, most do
+    if rank == 4 then return end
     local listens = tell(lock, rank, math.min(ttl + rank * stagger, (rank + 1) * every))
     if listens == nil then return end
     if listens then rank = rank + 1 end
@@ -58,7 +62,10 @@ local function place(lock, ttl, ticket, said)
     end
   end
   local rank = redis.call('ZRANK', waiters, ARGV[2] .. said)
-  while rank > 0 and tell(lock, rank - 1, rank * every) == false do rank = rank - 1 end
+  for _ = 1, most do
+    if rank == 0 or tell(lock, rank - 1, rank * every) ~= false then break end
+    rank = rank - 1
+  end
   local known = math.max(ttl, (2 * math.min(rank, 100) + 3) * every)
   if redis.call('PTTL', waiters) < known then
     redis.call('PEXPIRE', waiters, known)

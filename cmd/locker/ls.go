@@ -26,8 +26,8 @@ What the service doesn't know is left out.
 
 "NAME, permit 3" is a permit of NAME (see locker run --permits), and no lock of that name. A caller
 that waits for a permit of NAME is shown in "NAME, line for permits". In JSON they have a slot: 3
-and -1. The first in the line waits for several permits at the same time; the last line of the list
-counts it once, and the line as no lock.
+and -1. The first in the line waits for several permits at the same time; the sum at the end
+counts it once, and doesn't count the line as a lock.
 
 --held-longer compares a time with "≤" like any other, so such a lock may have been held for less.
 If the service doesn't know since when a lock is held, the lock is left out, with a warning. If the

@@ -159,7 +159,7 @@ func (l *Listener) listen(ctx context.Context) (confirmed bool) {
 	for {
 		message, err := pubsub.Receive(ctx)
 		if err != nil {
-			l.failed(err)
+			l.failed(pubsub, err)
 			return confirmed // go-redis has already tried another connection, and notified nobody
 		}
 		_, confirms := message.(*redis.Subscription)
@@ -184,10 +184,13 @@ func (l *Listener) connected(ctx context.Context, pubsub *redis.PubSub) {
 	}
 }
 
-func (l *Listener) failed(err error) {
+// failed notes why a connection has ended, unless this Listener has ended it.
+func (l *Listener) failed(pubsub *redis.PubSub, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.failure = err
+	if l.pubsub == pubsub {
+		l.failure = err
+	}
 }
 
 func (l *Listener) heard(pubsub *redis.PubSub, confirms bool) {
@@ -208,7 +211,7 @@ func (l *Listener) checkConn(pubsub *redis.PubSub) {
 	if l.pubsub != pubsub { // it has ended
 		return
 	}
-	if l.unheard++; !waiting {
+	if l.unheard++; !waiting && l.subscribed { // who waits without a subscription polls, and isn't known here
 		l.unheard = 0
 	}
 	switch {
