@@ -211,7 +211,7 @@ func (l *Listener) checkConn(pubsub *redis.PubSub) {
 	if l.pubsub != pubsub { // it has ended
 		return
 	}
-	if l.unheard++; !waiting && l.subscribed { // who waits without a subscription polls, and isn't known here
+	if l.unheard++; !waiting {
 		l.unheard = 0
 	}
 	switch {
