@@ -39,8 +39,8 @@ const runExample = `  locker run nightly-report -- ./report.sh
   locker run --permits 3 thumbnails -- sh -c './worker.sh "$LOCKER_SLOT"'
   locker run --wait 5m --require correctness deploy -- ./deploy.sh production
 
-  # cron doesn't have your shell's variables: set LOCKER_URL in the crontab. Without it the lock is
-  # for this machine only.
+  # cron doesn't have your shell's variables or its PATH: set LOCKER_URL in the crontab, and the
+  # path of locker. Without LOCKER_URL the lock is for this machine only.
   LOCKER_URL=redis://locks.internal:6379/0
   # not twice at a time
   @hourly  locker run --no-wait -q --held-code 0 --require scope-network job -- ./job

@@ -57,8 +57,8 @@ func (t *Tally) Waiting() int {
 	return sum
 }
 
-// String says how many locks and permits there are, and how many callers wait, unless the service knows that of no
-// row. A line is no lock.
+// String says how many locks and permits there are, and how many callers wait. If the service doesn't know the waiters
+// of any row, it leaves them out. A line is no lock.
 func (t *Tally) String() string {
 	text := plain.Count(t.locks, "lock")
 	if t.known || t.rows == 0 {
