@@ -24,7 +24,7 @@ func breakSabotages() []sabotage {
 		{bug: "a break doesn't know for how long the lease lasts, and says that the lock is free", harness: memHarness(onBreak(breakFree)), named: "J74",
 			others: "J74.1 J75.1", perhaps: "J72 J72.1 J72.2 J73.3 J74.2 J76 J77 P8.1 P13 P14"},
 		{bug: "a break knows no time", harness: memHarness(onBreak(breakTimeless)), named: "J72", others: "H59 J72.1 J72.2 J73.3 J74 J74.1 J74.2 J75.1 J76 J77 P8.1 P13 P14"},
-		{bug: "a break at once knows no time", harness: memHarness(onBreak(breakTimelessAtOnce)), named: "J75", others: "J75.1 J75.3 J75.4 P13"},
+		{bug: "a break at once knows no time", harness: memHarness(onBreak(breakTimelessAtOnce)), named: "J75", others: "J75.1 J75.4 P13"},
 		{bug: "Break of a service that fails is done", harness: memHarness(onBreak(doneWhenDown)), named: "J71.2"},
 		{bug: "Break of a service that fails is ErrNotHolder", harness: memHarness(onBreak(notHolderAtBreak)), named: "J71.2"},
 		{bug: "Break of a name in lower case", harness: memHarness(onBreak(breakLower)), named: "J73.3"},

@@ -30,7 +30,7 @@ func furtherSabotages() []sabotage {
 		return h
 	}
 	return []sabotage{
-		{bug: "no background renewal", harness: mem(onOptions(func(r *locker.Request) { r.NoRenewal = true })), named: "C26", others: "B18 B24 C26.1 C28 C32.1 D35 D39a.1 D39a.3 D39b D39b.1 F47 F47.1 J64.1 J64.2 J73 J73.1 J74 J74.2 J75.1 P4 P14"},
+		{bug: "no background renewal", harness: mem(onOptions(func(r *locker.Request) { r.NoRenewal = true })), named: "C26", others: "B18 B24 C26.1 C28 C32.1 D35 D39a.1 D39a.3 D39b D39b.1 F47 F47.1 J64.1 J73 J73.1 J74 J74.2 J75.1 P4 P14"},
 		{bug: "longest hold is ignored", harness: mem(onOptions(func(r *locker.Request) { r.MaxHold = 0 })), named: "C32.1", others: "A6 A8 D39a.2 E43 F50 F51"},
 		{bug: "minimum hold is ignored", harness: mem(onOptions(func(r *locker.Request) { r.MinHold = 0 })), named: "C32.2", others: "C32.3 C32.4"},
 		{bug: "TTL is halved", harness: mem(onOptions(func(r *locker.Request) { r.TTL /= 2 })), named: "C31", others: "C25 C28 C30 C31.2 F48.1 S5"},
@@ -45,7 +45,7 @@ func furtherSabotages() []sabotage {
 		{bug: "waiter keeps the connection", harness: mem(oneConnection), named: "G56", others: "A2 G53 L2 L3 L5 O3 P11", perhaps: "E44 G54 P2 P4 P5 P6"},
 		{bug: "cause is dropped", harness: mem(onAcquire(causeless)), named: "B14", others: "B15"},
 		{bug: "lease shows no deadline", harness: mem(onLease(func(l locker.Lease) locker.Lease { return timeless{l} })), named: "A1", others: "B24 C25 C26 C30 C31 C31.2 C31.3 C32 D35.1 F47 F47.1 F48.4 J74.2 J75.1", perhaps: "J72.1"},
-		{bug: "release looks like a loss", harness: mem(onLease(func(l locker.Lease) locker.Lease { return neverReleased{l} })), named: "F49", others: "A10 C32.1 C32.2 C32.4 J72 J72.1 J72.2"},
+		{bug: "release looks like a loss", harness: mem(onLease(func(l locker.Lease) locker.Lease { return neverReleased{l} })), named: "F49", others: "A10 C32.1 C32.2 C32.4 J72 J72.1 J72.2 J73.3 P8.1"},
 		{bug: "released lock is refused for a moment", harness: mem(restingLock), named: "A5", others: "A4 A9.1 B11 B12.1 C27 C29 E40 E40.1 E42 E42.1 F52 J66 P8.1 P11", perhaps: "P1"},
 		{bug: "closed looks like cancelled", harness: mem(onAcquire(closedAsCancelled)), named: "A10.1", others: "A10"},
 		{bug: "request is sent though its context is over", harness: mem(onAcquire(askAnyway)), named: "B15"},
