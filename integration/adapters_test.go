@@ -15,7 +15,7 @@ import (
 
 // An adapter imports the interface, and no backend: the program chooses that.
 func TestAdaptersImportNoBackend(t *testing.T) {
-	allowed := []string{module, module + "/leader", module + "/internal/leasectx", module + "/internal/verdict", module + "/internal/callsite"}
+	allowed := append([]string{module, module + "/leader"}, importsOfRoot...)
 	for _, adapter := range []string{"gocron", "migrate", "goose", "certmagic"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")
 		cmd.Dir = filepath.Join(rootDir, "adapters", adapter)
