@@ -90,8 +90,8 @@ A control that loses an update without a fence fails, and so does a pause that l
 such rounds prove nothing. For this library more is a failure: a lost update with the fence, two holders that believed, a
 rival that was granted the lock before the holder knew, tokens out of order, a token that is smaller than an earlier
 holder's, a lost lease that comes back, a rival that is not granted the lock, or later than a second after TTL + slack, a
-contender that fails after the fault, a lock that is lost although the holder should keep it, and a row with more than
-a third of its rounds void.
+contender that fails after the fault, a lock that is lost although the holder should keep it, and a row of which three
+rounds or more are void, and more than a third.
 
 What the [guarantees](guarantees.md) of this library's backend exclude under a fault isn't a failure. The remark says "not
 promised" then, with the reason:

@@ -73,7 +73,7 @@ func check(r row, l library, f fault, g locker.Guarantees) (broken, excused []st
 			fails("%d %s", c.n, c.what)
 		}
 	}
-	if r.Void > 1 && 2*r.Void > r.Rounds && l.planted == nil {
+	if r.Void > 2 && 2*r.Void > r.Rounds && l.planted == nil {
 		fails("%d of %d rounds are void: run them again with fewer at a time", r.Void, r.Rounds+r.Void)
 	}
 	return broken, excused
