@@ -144,8 +144,9 @@ type Driver interface {
 	// that one session without an answer delays no other lock. After its report, Renew leaves that
 	// lock alone. It reports the new Base, which has no meaning for a queued lock, or an error. An
 	// error that matches [locker.ErrLost] is final. Any other error leaves the lease as it was, and
-	// the engine tries again. A lock without a report counts as failed. No report comes after Renew
-	// has returned.
+	// the engine tries again. A lock without a report counts as failed. A driver that keeps waiting
+	// for the answer when ctx has ended may return, and report it later, perhaps while another Renew
+	// is under way. Such a report counts as well, if the lease is still held.
 	//
 	// ctx ends after a quarter of the TTL, or after 5 s if that is less or there is no TTL. It never
 	// ends by a caller's cancel, which could cost the other leases on a shared connection.

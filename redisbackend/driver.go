@@ -20,12 +20,20 @@ type redisDriver struct {
 	guarantees locker.Guarantees
 
 	unsentLimit time.Duration // see unsentLimitOf
+	patient     chan struct{} // has a value for each renewal that may outlast its call: see patiently
 
 	done func() error // called when the driver is closed; nil: nothing
 }
 
 func newDriver(conn *redisconn.Conn, c config, done func() error) *redisDriver {
-	d := &redisDriver{config: c, router: newRouter(conn, c.db), guarantees: Guarantees(), unsentLimit: unsentLimitOf(conn), done: done}
+	d := &redisDriver{
+		config:      c,
+		router:      newRouter(conn, c.db),
+		guarantees:  Guarantees(),
+		unsentLimit: unsentLimitOf(conn),
+		patient:     make(chan struct{}, conn.PoolSize()/2),
+		done:        done,
+	}
 	d.grants = newGrantListener(d)
 	return d
 }
@@ -67,8 +75,10 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 		reqs[i] = l.(*lock).request(d.renewScript(), sent)
 		reqs[i].deadlineOnly = true
 	}
-	d.router.askAll(ctx, reqs, func(i int, a answer) {
-		report(i, sent, locks[i].(*lock).renewed(a, sent))
+	d.patiently(ctx, locks[0].(*lock).ttl, func(ctx context.Context) {
+		d.router.askAll(ctx, reqs, func(i int, a answer) {
+			report(i, sent, locks[i].(*lock).renewed(a, sent))
+		})
 	})
 	d.keepTokens(ctx, locks)
 }
