@@ -62,7 +62,9 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 	}()
 	err = c.process(call, cmds)
 	interrupted = c.finish()
-	reusable = !interrupted && c.keeps(cmds)
+	if reusable = !interrupted && c.keeps(cmds); reusable {
+		c.heard = time.Now()
+	}
 	p.doubt(now, interrupted, cmds)
 	if interrupted && err != nil && !Unsent(err) {
 		return locker.ErrNoAnswer // go-redis says that the connection was closed
@@ -145,12 +147,12 @@ func (p *Pool) doubt(began time.Time, interrupted bool, cmds []redis.Cmder) {
 	}
 }
 
-// dropIdle closes the idle connections on which no call has begun since then.
+// dropIdle closes the idle connections on which nothing was heard since then.
 func (p *Pool) dropIdle(since time.Time) {
 	p.mu.Lock()
 	var dropped []*pooledConn
 	p.idle = slices.DeleteFunc(p.idle, func(c *pooledConn) bool {
-		drop := c.used.Before(since)
+		drop := c.heard.Before(since)
 		if drop {
 			dropped = append(dropped, c)
 		}

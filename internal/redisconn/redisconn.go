@@ -178,8 +178,8 @@ func (c *Conn) SendUntil(ctx context.Context, end time.Time, cmds ...redis.Cmder
 	return c.Send(ctx, cmds...)
 }
 
-// DropIdle closes the connections of the pool that have been idle since then. A caller calls it when
-// it has heard nothing on another connection for long: they may be dead as well.
+// DropIdle closes the idle connections of the pool on which nothing was heard since then. A caller calls
+// it when it has heard nothing on another connection for long: they may be dead as well.
 func (c *Conn) DropIdle(since time.Time) {
 	if c.pool != nil {
 		c.pool.dropIdle(since)
