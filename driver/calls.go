@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -118,22 +119,26 @@ func (e *engine) release(l *lease, call *callContext, claimed bool) {
 var errNoReport = errors.New("the driver reported nothing")
 
 // callRenew makes one call of Renew for leases with one TTL, and calls report once for each of
-// them. ctx must not end by a caller's cancel.
+// them. What the driver reports later goes to answeredLate. ctx must not end by a caller's cancel.
 func (e *engine) callRenew(ctx context.Context, ttl time.Duration, leases []*lease,
 	report func(l *lease, base Instant, err error)) {
 	call, cancel := context.WithTimeout(ctx, renewLimit(ttl))
 	defer cancel()
 	locks := make([]Lock, len(leases))
-	reported := make([]bool, len(leases))
+	reported := make([]atomic.Bool, len(leases))
 	for i, l := range leases {
 		locks[i] = l.lock
 	}
+	sent := Stamp()
 	e.driver.Renew(call, locks, func(i int, base Instant, err error) {
-		reported[i] = true
+		if reported[i].Swap(true) {
+			e.answeredLate(leases[i], sent, base, err)
+			return
+		}
 		report(leases[i], base, markUnanswered(call, err))
 	})
 	for i, l := range leases {
-		if !reported[i] {
+		if !reported[i].Swap(true) {
 			report(l, 0, markUnanswered(call, errNoReport))
 		}
 	}

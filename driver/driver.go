@@ -140,12 +140,13 @@ type Driver interface {
 	// and restarts the expiry of what it is attached to. The locks are held or queued, and all were
 	// asked for with the same TTL.
 	//
-	// Renew calls report once for each lock as soon as its answer comes, from any goroutine, so
+	// Renew calls report for each lock as soon as its answer comes, from any goroutine, so
 	// that one session without an answer delays no other lock. After its report, Renew leaves that
 	// lock alone. It reports the new Base, which has no meaning for a queued lock, or an error. An
 	// error that matches [locker.ErrLost] is final. Any other error leaves the lease as it was, and
-	// the engine tries again. A lock without a report counts as failed. No report comes after Renew
-	// has returned.
+	// the engine tries again. A lock without a report counts as failed. When ctx has ended, a driver
+	// may return and keep waiting for the answer. It reports that as well, perhaps while another
+	// Renew is under way, and it counts if the lease is still held.
 	//
 	// ctx ends after a quarter of the TTL, or after 5 s if that is less or there is no TTL. It never
 	// ends by a caller's cancel, which could cost the other leases on a shared connection.

@@ -32,13 +32,17 @@ func (a *attempt) examine() (validity, error) {
 	e.unqueue(l)
 	l.token, l.validity = g.Token, valid
 	l.renewal.predatesGrant = l.renewal.running
+	stale := valid.isStale(a.at, &w.req)
+	if stale && w.isHead() {
+		w.q.askedAt = Stamp() // the renewal that confirms it: the others in the queue rely on an answer
+	}
 	e.mu.Unlock()
 	switch {
 	case g.Token <= 0:
 		return valid, fmt.Errorf("the driver granted token %d: want one above 0, also with FencingNone", g.Token)
 	case g.TTL < l.req.TTL:
 		return valid, fmt.Errorf("the driver granted a TTL of %v: want the %v that was asked for, or more", g.TTL, l.req.TTL)
-	case valid.isStale(a.at, &w.req):
+	case stale:
 		valid, err := e.verifyGrant(&a.call, l, valid)
 		a.at = Now()
 		if err != nil {

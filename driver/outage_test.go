@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -96,6 +97,33 @@ func TestAnOutageBehindAPollingHead(t *testing.T) {
 		matches(t, "Acquire with NoWait", err, errService)
 		matches(t, "Acquire", soon.failed(), locker.ErrHeld, context.DeadlineExceeded)
 		matchesNone(t, "Acquire", late.failed(), locker.ErrHeld)
+	})
+}
+
+// A grant that came with an old base is confirmed by a renewal. While that has no answer, nobody relies
+// on the earlier answer that the lock was held by somebody else.
+func TestAnOutageWhileAGrantIsConfirmed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		grants := make(chan func(*fakeLock) driver.Grant)
+		f := &fake{
+			acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+				if l.n > 0 {
+					return driver.Grant{}, errService
+				}
+				return queues(grants)(ctx, l)
+			},
+			renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) },
+		}
+		l := open(t, f)
+		head := giveUpAfter(t, l, ttl/2)
+		synctest.Wait()
+		grants <- stamped(ttl)
+		behind := giveUpAfter(t, l, ttl/2)
+		synctest.Wait()
+		_, err := locker.TryAcquire(t.Context(), l, "name")
+		matches(t, "TryAcquire", err, errService)
+		matchesNone(t, "Acquire of the head", head.failed(), locker.ErrHeld)
+		matchesNone(t, "Acquire", behind.failed(), locker.ErrHeld)
 	})
 }
 

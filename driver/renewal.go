@@ -15,7 +15,8 @@ type renewal struct {
 	failures      int   // of a lease, in a row, with those by hand
 
 	// startedAt is when the renewal under way began, or the first one in an unbroken row of
-	// failures. Without either it has no meaning.
+	// failures, or when an earlier one was answered late. Without a renewal under way, or a failure,
+	// it has no meaning.
 	startedAt Instant
 }
 
@@ -127,6 +128,28 @@ func (e *engine) renewed(l *lease, sent, base Instant, err error, background boo
 			l.extend(l.validity.renewed(base, Now()))
 		}
 		e.plan(l, max(retry, l.validity.nextRenewal(l.validity.base)))
+	}
+}
+
+// answeredLate processes the answer to a renewal that was given up before it came. It counts for the
+// lease all the same, and the next renewal, which may be under way, is needed less urgently. An
+// error says nothing new, unless the lease is lost. sent is when the call of Renew was made: a
+// renewal that began before the grant doesn't count (see end).
+func (e *engine) answeredLate(l *lease, sent, base Instant, err error) {
+	why := newCause(err)
+	e.mu.Lock()
+	defer e.unlock()
+	now := Now()
+	e.checkDeadline(l, now)
+	switch {
+	case l.phase != holding || sent < l.heldSince:
+	case why.lost:
+		e.lose(l, why)
+	case err == nil && base > l.validity.base:
+		e.noteRenewal(l, sent, nil)
+		l.renewal.lastErr, l.renewal.byHandErr, l.renewal.startedAt = nil, nil, now
+		l.extend(l.validity.renewed(base, now))
+		e.plan(l, max(l.validity.retryRenewal(Stamp()), l.validity.nextRenewal(l.validity.base)))
 	}
 }
 

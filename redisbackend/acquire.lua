@@ -28,6 +28,8 @@ if redis.call('EXISTS', KEYS[5]) == 1 then
 -- include mark.lua
   local breach = marked(redis.pcall('GET', KEYS[1]))
   if breach then return {BROKEN, breach} end
+  local why = redis.pcall('GET', KEYS[5])
+  if type(why) == 'string' and why ~= '' then return {GONE, why} end -- it was broken at once
   return {GONE} -- it was released already; this request was delayed
 end
 

@@ -20,12 +20,20 @@ type redisDriver struct {
 	guarantees locker.Guarantees
 
 	unsentLimit time.Duration // see unsentLimitOf
+	patient     chan struct{} // has a value for each renewal that may outlast its call: see askPatiently
 
 	done func() error // called when the driver is closed; nil: nothing
 }
 
 func newDriver(conn *redisconn.Conn, c config, done func() error) *redisDriver {
-	d := &redisDriver{config: c, router: newRouter(conn, c.db), guarantees: Guarantees(), unsentLimit: unsentLimitOf(conn), done: done}
+	d := &redisDriver{
+		config:      c,
+		router:      newRouter(conn, c.db),
+		guarantees:  Guarantees(),
+		unsentLimit: unsentLimitOf(conn),
+		patient:     make(chan struct{}, conn.PoolSize()/2),
+		done:        done,
+	}
 	d.grants = newGrantListener(d)
 	return d
 }
@@ -56,21 +64,6 @@ func (d *redisDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, e
 		noWait:     req.NoWait || d.grants == nil,
 		notifyLost: lost,
 	}, nil
-}
-
-// Renew sends one request for each lock, many in a message. The answer about a place in the queue
-// may be that the lock was granted: then the message was lost.
-func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	sent := driver.Stamp()
-	reqs := make([]request, len(locks))
-	for i, l := range locks {
-		reqs[i] = l.(*lock).request(d.renewScript(), sent)
-		reqs[i].deadlineOnly = true
-	}
-	d.router.askAll(ctx, reqs, func(i int, a answer) {
-		report(i, sent, locks[i].(*lock).renewed(a, sent))
-	})
-	d.keepTokens(ctx, locks)
 }
 
 // releaseGhost releases a lock that was granted to an acquisition that is over, and had that TTL. If

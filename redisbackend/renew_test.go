@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,16 +57,77 @@ func TestAnsweredBeforeTheRest(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			f := newFake(t)
 			for _, d := range []driver.Driver{f.driver(t, nil), f.ownDriver(t)} {
-				locks := []driver.Lock{newLock(t, d, time.Minute), newLock(t, d, time.Minute), newLock(t, d, time.Minute)}
+				const ttl = 600 * time.Millisecond
 				f.answers(granted, gone, rest)
-				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-				defer cancel()
-				got := make([]error, len(locks))
-				d.Renew(ctx, locks, func(i int, _ driver.Instant, err error) { got[i] = err })
-				if got[0] != nil || !errors.Is(got[1], locker.ErrLost) || got[2] == nil || errors.Is(got[2], locker.ErrLost) {
-					t.Errorf("Renew reports %v, want nil, ErrLost and an error that is not ErrLost", got)
-				}
+				r := renewAll(t, d, ttl/4, newLock(t, d, ttl), newLock(t, d, ttl), newLock(t, d, ttl))
+				r.until(t, "nil, ErrLost and an error that is not ErrLost", func(got []error) bool {
+					return got[0] == nil && errors.Is(got[1], locker.ErrLost) && got[2] != nil && !errors.Is(got[2], locker.ErrLost)
+				})
 			}
 		})
+	}
+}
+
+// Renew returns when its context ends, and reports that nothing was heard. A late answer is reported
+// as well, and meanwhile the next renewal finds its way on another connection.
+func TestAnsweredAfterTheNextRenewal(t *testing.T) {
+	f := newFake(t)
+	for _, d := range []driver.Driver{f.driver(t, nil), f.ownDriver(t)} {
+		const ttl = 3 * time.Second
+		held := make(chan struct{})
+		var calls atomic.Int32
+		f.does(func([]string) string {
+			if calls.Add(1) == 1 {
+				<-held
+			}
+			return granted
+		})
+		l := newLock(t, d, ttl)
+		first := renewAll(t, d, ttl/30, l)
+		if err := first.last()[0]; !errors.Is(err, locker.ErrNoAnswer) || !strings.Contains(err.Error(), f.addr) {
+			t.Errorf("Renew reports %v, want ErrNoAnswer and the address %s", err, f.addr)
+		}
+		if err := renewAll(t, d, ttl/4, l).last()[0]; err != nil {
+			t.Errorf("the next Renew reports %v", err)
+		}
+		close(held)
+		first.until(t, "nil: the late answer", func(got []error) bool { return got[0] == nil })
+	}
+}
+
+// reports is what one call of Renew has reported, also after it has returned.
+type reports struct {
+	mu   sync.Mutex
+	errs []error
+}
+
+func renewAll(t *testing.T, d driver.Driver, limit time.Duration, locks ...driver.Lock) *reports {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	r := &reports{errs: make([]error, len(locks))}
+	d.Renew(ctx, locks, func(i int, _ driver.Instant, err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.errs[i] = err
+	})
+	return r
+}
+
+// last returns what was reported last about each lock.
+func (r *reports) last() []error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.errs)
+}
+
+// until waits until what was reported last is as wanted.
+func (r *reports) until(t *testing.T, want string, is func(errs []error) bool) {
+	t.Helper()
+	for began := time.Now(); !is(r.last()); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Errorf("Renew reports %v, want %s", r.last(), want)
+			return
+		}
 	}
 }

@@ -112,7 +112,7 @@ func TestRedisLeaseEndedAtOnce(t *testing.T) {
 		}
 		want(t, holder.take("break", token, "now", "bob"), isGone)
 		holder.wantBreach("renew", holder.renew(), isGone, "bob")
-		want(t, holder.acquire(), isGone)
+		holder.wantBreach("acquire", holder.acquire(), isGone, "bob")
 		holder.release()
 		want(t, holder.acquire(), isGone)
 		want(t, waiter.renew(), isGranted)

@@ -81,19 +81,24 @@ func Broken(err error) bool {
 
 // Silent reports whether err says only that nothing was heard in time.
 func Silent(err error) bool {
-	var network net.Error
-	return errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, kit.ErrClosing) || errors.As(err, &network) && network.Timeout()
+	return errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, kit.ErrClosing) || isOverdue(err)
 }
 
 // Overdue is [kit.Overdue] for errors of go-redis. It also adds [locker.ErrNoAnswer] to what a connection
 // says when its time limit is over.
 func Overdue(err error) error {
 	err = kit.Overdue(err)
-	var network net.Error
-	if errors.Is(err, locker.ErrNoAnswer) || !errors.As(err, &network) || !network.Timeout() {
+	if errors.Is(err, locker.ErrNoAnswer) || !isOverdue(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", locker.ErrNoAnswer, err)
+}
+
+// isOverdue reports whether err is of a time limit. ETIMEDOUT calls itself one. But a connection with
+// that error has ended: the kernel has given it up.
+func isOverdue(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout() && (!errors.Is(err, syscall.ETIMEDOUT) || Unsent(err))
 }
 
 // MayBeTLS reports whether err may mean that only one side speaks TLS. A server with TLS ends a

@@ -39,7 +39,7 @@ func TestOverdue(t *testing.T) {
 			t.Errorf("Overdue(%v) = %v", got, again)
 		}
 	}
-	for _, err := range []error{nil, io.EOF, kit.ErrClosing, kit.ErrNotSent, serverError("LOADING"), &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}} {
+	for _, err := range []error{nil, io.EOF, kit.ErrClosing, kit.ErrNotSent, serverError("LOADING"), &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "read", Err: syscall.ETIMEDOUT}} {
 		if got := redisconn.Overdue(err); got != err { //nolint:errorlint // the very same
 			t.Errorf("Overdue(%v) = %v, want it as it is", err, got)
 		}
@@ -91,6 +91,7 @@ func TestErrors(t *testing.T) {
 		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake", Conn: new(net.TCPConn)}, true, false},
 		{op("dial", io.EOF), true, false},
 		{op("dial", syscall.ECONNRESET), true, false},
+		{op("dial", syscall.ETIMEDOUT), true, false},
 
 		// A script may fail in the middle.
 		{serverError("ERR value is not an integer or out of range script: 3c2f, on @user_script:48."), false, false},
@@ -107,6 +108,7 @@ func TestErrors(t *testing.T) {
 		{io.ErrUnexpectedEOF, false, true},
 		{op("read", syscall.ECONNRESET), false, true},
 		{op("write", syscall.EPIPE), false, true},
+		{op("read", syscall.ETIMEDOUT), false, true}, // keepalives were not answered
 		{net.ErrClosed, false, true},
 		{tls.RecordHeaderError{Msg: "received record with a wrong version"}, false, true}, // after the handshake
 

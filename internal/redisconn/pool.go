@@ -62,10 +62,10 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 	}()
 	err = c.process(call, cmds)
 	interrupted = c.finish()
-	reusable = !interrupted && c.keeps(cmds)
-	if !interrupted && slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return Broken(cmd.Err()) }) {
-		p.dropIdle()
+	if reusable = !interrupted && c.keeps(cmds); reusable {
+		c.heard = time.Now()
 	}
+	p.doubt(now, interrupted, cmds)
 	if interrupted && err != nil && !Unsent(err) {
 		return locker.ErrNoAnswer // go-redis says that the connection was closed
 	}
@@ -122,14 +122,44 @@ func (p *Pool) put(c *pooledConn, reusable bool) {
 	<-p.slots
 }
 
-// dropIdle closes what is idle when a connection has broken: what has ended one may have ended all,
-// and each further try of a request would find another dead one.
-func (p *Pool) dropIdle() {
+// silence is how long a call has been without an answer when it makes other connections doubtful,
+// unless its own time was shorter.
+const silence = time.Second
+
+// doubt closes idle connections that may be dead like the one of a call. What has ended one
+// connection may have ended all, and each further try of a request would find another dead one. So
+// it is when nothing was heard for long, because a firewall may have forgotten all connections that
+// were silent. A server that is a replica now has the other connections as well.
+func (p *Pool) doubt(began time.Time, interrupted bool, cmds []redis.Cmder) {
+	isSilent := interrupted && time.Since(began) >= silence
+	for _, cmd := range cmds {
+		switch err := cmd.Err(); {
+		case err == nil || Unsent(err):
+		case !interrupted && Broken(err), Says(err, "READONLY"):
+			p.dropIdle(time.Now())
+			return
+		case !interrupted && Silent(err):
+			isSilent = true
+		}
+	}
+	if isSilent {
+		p.dropIdle(began)
+	}
+}
+
+// dropIdle closes the idle connections on which nothing was heard since then.
+func (p *Pool) dropIdle(since time.Time) {
 	p.mu.Lock()
-	idle := p.idle
-	p.idle = nil
+	var dropped []*pooledConn
+	p.idle = slices.DeleteFunc(p.idle, func(c *pooledConn) bool {
+		drop := c.heard.Before(since)
+		if drop {
+			dropped = append(dropped, c)
+		}
+		return drop
+	})
 	p.mu.Unlock()
-	for _, c := range idle {
+	for _, c := range dropped {
 		_ = c.client.Close()
 	}
 }

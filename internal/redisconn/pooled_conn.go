@@ -18,6 +18,7 @@ type pooledConn struct {
 	conn   *redis.Conn // keeps the client's connection, which saves the way through the pool of go-redis; nil: not used yet
 	proven bool        // a command has succeeded on conn
 	used   time.Time   // when the last call began
+	heard  time.Time   // when the last call that was answered ended
 	dialer dialer
 
 	mu       sync.Mutex

@@ -178,6 +178,14 @@ func (c *Conn) SendUntil(ctx context.Context, end time.Time, cmds ...redis.Cmder
 	return c.Send(ctx, cmds...)
 }
 
+// DropIdle closes the idle connections of the pool on which nothing was heard since then. A caller calls
+// it when it has heard nothing on another connection for long: they may be dead as well.
+func (c *Conn) DropIdle(since time.Time) {
+	if c.pool != nil {
+		c.pool.dropIdle(since)
+	}
+}
+
 // DeadlineOnly returns what SendUntil is given in place of ctx and end if ctx ends at its deadline
 // and never before. With a pool, the deadline is then a part of end: a context that ends by itself
 // has a timer, which costs more than the rest of the context.

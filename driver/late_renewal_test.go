@@ -1,0 +1,111 @@
+package driver_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// answersLate is a driver that waits for the answers of renewals longer than it is asked to.
+type answersLate struct {
+	*fake
+	after  time.Duration
+	answer func(sent driver.Instant) (base driver.Instant, err error)
+}
+
+func openLate(t *testing.T, f *fake, after time.Duration, answer func(driver.Instant) (driver.Instant, error)) locker.Locker {
+	t.Helper()
+	f.t, f.leaves = t, true
+	l := driver.New(&answersLate{f, after, answer}, driver.Config{TTL: ttl, Features: locker.FeatureTTL, ObeysContext: obeysContext})
+	f.engine = l
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
+	return l
+}
+
+func (d *answersLate) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
+	sent := driver.Stamp()
+	time.AfterFunc(d.after, func() {
+		for i := range locks {
+			base, err := d.answer(sent)
+			report(i, base, err)
+		}
+	})
+	<-ctx.Done()
+}
+
+// Each renewal is answered after the next one has begun. The lease stays held all the same, and its
+// deadline counts from when the one that was answered was sent.
+func TestRenewalsAnsweredLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := openLate(t, &fake{}, ttl/2, func(sent driver.Instant) (driver.Instant, error) { return sent, nil })
+		lease := mustAcquire(t, l, "name")
+		for range 100 {
+			time.Sleep(ttl / 10)
+			if err := lease.Err(); err != nil {
+				t.Fatalf("Err = %v", err)
+			}
+			if left := time.Until(lease.Deadline()); left > validity {
+				t.Fatalf("the deadline is in %v, want %v at most", left, validity)
+			}
+		}
+		stats, _ := locker.StatsOf(l)
+		if stats.Renewed == 0 || stats.RenewalsFailed == 0 {
+			t.Errorf("%d renewals are counted, and %d that failed, want both", stats.Renewed, stats.RenewalsFailed)
+		}
+	})
+}
+
+// A late answer that the lease is lost ends it at once.
+func TestALossThatIsReportedLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := openLate(t, &fake{}, ttl/2, func(driver.Instant) (driver.Instant, error) { return 0, locker.ErrLost })
+		lease := mustAcquire(t, l, "name")
+		began := time.Now()
+		<-lease.Done()
+		if d := time.Since(began); d >= validity || d < ttl/2 {
+			t.Errorf("lost after %v, want less than %v", d, validity)
+		}
+		matches(t, "Err", lease.Err(), locker.ErrLost)
+	})
+}
+
+// An answer that comes after the end of the lease has no effect, and an error says nothing.
+func TestRenewalsAnsweredTooLate(t *testing.T) {
+	for _, err := range []error{nil, errService} {
+		bubble(t, func(t *testing.T) {
+			after := 2 * ttl
+			if err != nil {
+				after = ttl / 2
+			}
+			l := openLate(t, &fake{}, after, func(sent driver.Instant) (driver.Instant, error) { return sent, err })
+			lease := mustAcquire(t, l, "name")
+			matches(t, "Err", endsAt(t, lease, time.Now(), validity), locker.ErrLost)
+			time.Sleep(3 * ttl)
+			matches(t, "Err", lease.Err(), locker.ErrLost)
+		})
+	}
+}
+
+// The renewal of a place in the queue that is answered after the grant doesn't count for the lease:
+// the service may count the grant from an older refresh.
+func TestALateAnswerFromBeforeTheGrant(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		grants := make(chan func(*fakeLock) driver.Grant)
+		f := &fake{acquire: queues(grants)}
+		l := openLate(t, f, ttl/2, func(driver.Instant) (driver.Instant, error) { return driver.Stamp(), nil })
+		p := start(t, l, "name", locker.WithoutRenewal())
+		time.Sleep(ttl/3 + ttl/10) // the place is being renewed
+		synctest.Wait()
+		grants <- func(*fakeLock) driver.Grant { return driver.Grant{Token: 1, Base: driver.Stamp(), TTL: ttl} }
+		lease := p.granted()
+		matches(t, "Err", endsAt(t, lease, time.Now(), validity), locker.ErrLost)
+	})
+}
