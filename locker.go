@@ -45,7 +45,8 @@
 // clocks that run at different speeds. So a holder that is cut off from the service learns that it has lost
 // the lock before anybody else can have it, whatever the network does, as long as the service keeps its own
 // promises (Exclusion and Tolerance of [Guarantees]). The clock is one that goes on while
-// the machine sleeps.
+// the machine sleeps. But no clock of a virtual machine counts a pause that its host makes. There the holder
+// learns of the loss when its next renewal is answered, up to a third of the TTL after the pause.
 //
 // # When Done closes
 //
@@ -147,8 +148,9 @@ type Lease interface {
 
 	// Err is nil only while the lock is held. Later it matches [ErrReleased], or [ErrLost] together with the
 	// cause, and doesn't change any more. It reads the clock: after the deadline it is not nil, even if this
-	// process was stopped and has only just woken up. It is cheap (under a microsecond), so look at it before
-	// each step of the work.
+	// process was stopped and has only just woken up. (It is different if the host has paused the virtual machine:
+	// no clock of the guest counts that time.) Err is cheap (under a microsecond), so look at it before each step
+	// of the work.
 	Err() error
 
 	// Renew asks the service to renew the lease now. Background renewal goes on as before. It returns nil
