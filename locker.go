@@ -72,8 +72,8 @@
 //
 // # Held is not broken
 //
-// When Acquire fails, its error says which of three things happened. [ErrHeld]: another holder has the lock.
-// A context's error: the caller gave up; a wait that timed out matches [ErrHeld] and
+// When Acquire fails, its error says which of three things happened. [ErrHeld]: the service works, and the lock
+// isn't free. A context's error: the caller gave up; a wait that timed out matches [ErrHeld] and
 // [context.DeadlineExceeded], and one whose service gave no answer, or none any more, matches [ErrNoAnswer] in
 // place of ErrHeld. Any other error: the service failed. In all three cases the lock is not yours. What the
 // attempt may have left on the service is removed in the background, with retries, until the service has
@@ -108,7 +108,7 @@ type Locker interface {
 	//
 	// Bad arguments ([ErrName], [ErrOption], [errors.ErrUnsupported]) and a ctx that has ended fail before
 	// anything is sent. What only the service can judge, such as a TTL out of its bounds, fails at the first
-	// request, and matches ErrOption as well. [ErrHeld] says that another holder has the lock, [ErrClosed] that
+	// request, and matches ErrOption as well. [ErrHeld] says that the lock isn't free, [ErrClosed] that
 	// the locker was closed. If the caller gave up, the error matches ctx's error and its cause. Any other error
 	// is the service's, or [ErrTooManyTTLs]. The error is an [*Error].
 	//
