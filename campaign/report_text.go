@@ -74,9 +74,9 @@ holder that is silent keeps it, and its rivals wait.
 - *margin*: from the victim's knowledge that it has lost the lock to the rival's grant, in ms: least / median / greatest. A
   negative margin means that the rival was granted the lock before the victim knew. A deadline is knowledge.
 - *grant*: from the fault to the rival's grant, in ms, for faults after which the lock should pass to the rival.
-- *bound*: how late that should be at most, in ms: the library's TTL + slack; a TTL more where the victim's requests still
-  arrive; and twice as much where the leader changes after the victim's last message. A busy machine may add a second: the
-  remark counts the grants that came even later.
+- *bound*: how late that should be at most, in ms: the library's TTL + slack; a TTL more where the victim's requests
+  still arrive; and twice as much where the leader changes after the victim's last message. A busy machine may add a
+  second: the remark counts the grants that came even later.
 - The charts of margins have a bar from the least to the greatest margin of all rounds of a library, with the least one as
   a number. They end at 6 s. A library whose holder can't learn of a loss has no bar.
 - *faults*, in the first table of a run: a fault of the servers is one, although it happens to several libraries at the

@@ -66,7 +66,8 @@ func (d pollingDriver) Guarantees() locker.Guarantees {
 		Backend: "example", Scope: locker.ScopeProcess, Exclusion: locker.ExclusionSingleNode, Tolerance: locker.ToleranceNone,
 		Fencing: locker.FencingUntilDataLoss, Clocks: locker.ClocksSpeed, Order: locker.OrderNone, Waiting: locker.WaitingPolled,
 		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: pollPause * 3 / 2}, // a waiter has just asked when the lock expires
-		Revocation: locker.RevocationRenewal, Restart: locker.RestartNothing, Inspection: locker.InspectionNone, Break: locker.BreakNone, Cost: locker.CostNone,
+		Revocation: locker.RevocationRenewal, Restart: locker.RestartNothing, Inspection: locker.InspectionNone,
+		Break: locker.BreakNone, Cost: locker.CostNone,
 	}
 }
 
