@@ -7,8 +7,9 @@ import (
 	"github.com/fencedlock/locker/internal/leasectx"
 )
 
-// TryAcquire is Acquire with the option [NoWait]: it asks for the lock once, and returns an error that matches
-// [ErrHeld] at once when another holder has it. ctx bounds the call, not the lease.
+// TryAcquire is Acquire with the option [NoWait]: it asks for the lock once. The error matches [ErrHeld] if the
+// service works and the lock isn't free: another holder has it, others wait for it, or its minimum hold
+// ([WithMinHold]) isn't over. ctx bounds the call, not the lease.
 func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lease, error) {
 	return l.Acquire(ctx, name, append(opts[:len(opts):len(opts)], NoWait())...)
 }

@@ -9,10 +9,12 @@ import (
 // The errors of this package. Test for them with [errors.Is]: they come wrapped in an [*Error] and often
 // together with a cause, and every cause matches as well.
 var (
-	// ErrHeld says that another holder has the lock: the answer to [NoWait] and [TryAcquire], and to a wait
-	// that ran out of time (which matches [context.DeadlineExceeded] too). A service that fails never gives it,
-	// with one exception: on redlock a wait for servers that have forgotten ends with it, because the lock may be held.
-	// Also on redlock, TryAcquire may give it when several asked at the same time and none of them has the lock.
+	// ErrHeld says that the caller didn't get the lock, and that the service hasn't failed: another holder has
+	// the lock, others wait for it, or its minimum hold isn't over. It is the answer to [NoWait] and
+	// [TryAcquire], and to a wait that ran out of time (which matches [context.DeadlineExceeded] too). A service
+	// that fails never gives it, with one exception: on redlock a wait for servers that have forgotten ends with
+	// it, because the lock may be held. Also on redlock, TryAcquire may give it when several asked at the same
+	// time and none of them has the lock.
 	ErrHeld = errors.New("lock is held")
 
 	// ErrHeldByCaller says that the caller itself has the lock: the context of this call comes from the

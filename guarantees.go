@@ -74,7 +74,7 @@ const (
 type Clocks int
 
 const (
-	ClocksAll    Clocks = iota + 1 // the clocks of all servers and of the client
+	ClocksAll    Clocks = iota + 1 // the clocks of all servers and of the client: while one is wrong, nothing is promised
 	ClocksServer                   // the server's clock doesn't jump
 	ClocksSpeed                    // only that clocks run at nearly the same speed
 	ClocksNone                     // none at all

@@ -45,7 +45,8 @@
 // clocks that run at different speeds. So a holder that is cut off from the service learns that it has lost
 // the lock before anybody else can have it, whatever the network does, as long as the service keeps its own
 // promises (Exclusion and Tolerance of [Guarantees]). The clock is one that goes on while
-// the machine sleeps.
+// the machine sleeps. But no clock of a virtual machine counts a pause that its host makes. There the holder
+// learns of the loss when its next renewal is answered, up to a third of the TTL after the pause.
 //
 // # When Done closes
 //
@@ -71,8 +72,8 @@
 //
 // # Held is not broken
 //
-// When Acquire fails, its error says which of three things happened. [ErrHeld]: another holder has the lock.
-// A context's error: the caller gave up; a wait that timed out matches [ErrHeld] and
+// When Acquire fails, its error says which of three things happened. [ErrHeld]: the service works, and the lock
+// isn't free. A context's error: the caller gave up; a wait that timed out matches [ErrHeld] and
 // [context.DeadlineExceeded], and one whose service gave no answer, or none any more, matches [ErrNoAnswer] in
 // place of ErrHeld. Any other error: the service failed. In all three cases the lock is not yours. What the
 // attempt may have left on the service is removed in the background, with retries, until the service has
@@ -107,7 +108,7 @@ type Locker interface {
 	//
 	// Bad arguments ([ErrName], [ErrOption], [errors.ErrUnsupported]) and a ctx that has ended fail before
 	// anything is sent. What only the service can judge, such as a TTL out of its bounds, fails at the first
-	// request, and matches ErrOption as well. [ErrHeld] says that another holder has the lock, [ErrClosed] that
+	// request, and matches ErrOption as well. [ErrHeld] says that the lock isn't free, [ErrClosed] that
 	// the locker was closed. If the caller gave up, the error matches ctx's error and its cause. Any other error
 	// is the service's, or [ErrTooManyTTLs]. The error is an [*Error].
 	//
@@ -147,8 +148,9 @@ type Lease interface {
 
 	// Err is nil only while the lock is held. Later it matches [ErrReleased], or [ErrLost] together with the
 	// cause, and doesn't change any more. It reads the clock: after the deadline it is not nil, even if this
-	// process was stopped and has only just woken up. It is cheap (under a microsecond), so look at it before
-	// each step of the work.
+	// process was stopped and has only just woken up. (It is different if the host has paused the virtual machine:
+	// no clock of the guest counts that time.) Err is cheap (under a microsecond), so look at it before each step
+	// of the work.
 	Err() error
 
 	// Renew asks the service to renew the lease now. Background renewal goes on as before. It returns nil

@@ -39,9 +39,10 @@ const (
 	Efficiency Purpose = iota + 1
 	// Correctness is to protect data: two writers at once would corrupt it. It requires that exclusion depends on
 	// a database, a kernel or consensus, and tokens that keep increasing, for the storage to check. Exclusion must
-	// not depend on a client's clock. A clock of the service may count the TTL of a silent holder: if that clock
-	// jumps, the next holder gets in too early, and its token keeps the first holder's writes out. It doesn't say
-	// how far the lock reaches: the lock of a file keeps out the processes of one machine. See [ScopeNetwork].
+	// not depend on a client's clock showing the right time; only its speed must be right. A clock of the service
+	// may count the TTL of a silent holder: if that clock jumps, the next holder gets in too early, and its token
+	// keeps the first holder's writes out. Correctness doesn't say how far the lock reaches: the lock of a file
+	// keeps out the processes of one machine. See [ScopeNetwork].
 	Correctness
 )
 

@@ -16,7 +16,10 @@ The sections before that say what was done, and how to read the tables.
 
 ## What a round is
 
-A library gets two contenders in processes of their own, a *victim* and a *rival*, and data that the lock protects. Each
+{{if .Failovers}}[The same as in proof.md](proof.md#what-a-round-is): a victim and a rival update data under one lock, and a
+fault happens while the victim has it.
+
+{{else}}A library gets two contenders in processes of their own, a *victim* and a *rival*, and data that the lock protects. Each
 update acquires the lock, reads, thinks, writes what follows from what it has read, and releases the lock. The data is in
 a server of the program's own, which no fault reaches: a holder that is cut off from the lock service can still write.
 That is the worst case for a lock.
@@ -31,7 +34,7 @@ acquisition, its renewals or its release, and so happens there. A clock of the v
 *Without the fence* the server takes every write. *With the fence* it takes the tokens of the leases, and refuses a
 write with a token that is smaller than one it has seen. There are rounds with the fence where the library has tokens.
 
-| workload | data and updates | what is counted as lost |
+{{end}}| workload | data and updates | what is counted as lost |
 |---|---|---|
 {{range .Workloads}}| {{.Name}} | {{.What}} | {{.Losses}} |
 {{end}}
@@ -59,7 +62,9 @@ holder that is silent keeps it, and its rivals wait.
 
 ## How to read the tables
 
-- *rounds*: those that aren't void. A void round proves nothing, for the reason in the remark. A row of a few rounds shows
+{{if .Failovers}}The columns are [explained in proof.md](proof.md#how-to-read-the-tables).
+
+{{else}}- *rounds*: those that aren't void. A void round proves nothing, for the reason in the remark. A row of a few rounds shows
   that the fault happens and is judged, and not how often something goes wrong.
 - *updates*: those that were acknowledged.
 - *lost*: as the table of workloads says.
@@ -68,15 +73,17 @@ holder that is silent keeps it, and its rivals wait.
   or deadline; and the longest time of a round.
 - *margin*: from the victim's knowledge that it has lost the lock to the rival's grant, in ms: least / median / greatest. A
   negative margin means that the rival was granted the lock before the victim knew. A deadline is knowledge.
-- *grant*: from the fault to the rival's grant, in ms, where the service hears nothing of the victim. It should be at most
-  TTL + slack.
+- *grant*: from the fault to the rival's grant, in ms, for faults after which the lock should pass to the rival.
+- *bound*: how late that should be at most, in ms: the library's TTL + slack; a TTL more where the victim's requests
+  still arrive; and twice as much where the leader changes after the victim's last message. A busy machine may add a
+  second: the remark counts the grants that came even later.
 - The charts of margins have a bar from the least to the greatest margin of all rounds of a library, with the least one as
   a number. They end at 6 s. A library whose holder can't learn of a loss has no bar.
 - *faults*, in the first table of a run: a fault of the servers is one, although it happens to several libraries at the
   same time. *Granted before the holder knew* is the number of rounds with a negative margin.
 - All processes are on one machine, so their moments are on one clock (CLOCK_MONOTONIC).
 
-Many rounds run at the same time on a few processors. Moments of two processes are compared only where the order proves
+{{end}}Many rounds run at the same time on a few processors. Moments of two processes are compared only where the order proves
 something at any speed. A verdict that rests on time makes the round void if the machine stalled for 250 ms or longer in
 the round, or was overloaded (a load above 6 for each processor): a grant that comes too late or not at all, a contender
 that fails, a lock that its holder should have kept. A round without such a finding counts, however busy the machine was.
@@ -89,7 +96,7 @@ themselves.
 A control that loses an update without a fence fails, and so does a pause that loses no more than a tenth without one:
 such rounds prove nothing. For this library more is a failure: a lost update with the fence, two holders that believed, a
 rival that was granted the lock before the holder knew, tokens out of order, a token that is smaller than an earlier
-holder's, a lost lease that comes back, a rival that is not granted the lock, or later than a second after TTL + slack, a
+holder's, a lost lease that comes back, a rival that is not granted the lock, or later than a second after the bound, a
 contender that fails after the fault, a lock that is lost although the holder should keep it, and a row of which three
 rounds or more are void, and more than a third.
 
@@ -127,7 +134,7 @@ This library, in all rounds of the run:
 {{with index $charts $b.Name}}
 ![{{.Alt}}]({{.File}})
 {{end}}
-| fault | workload | library | fence | rounds | updates | lost | refused | both believed | margin, ms | grant, ms | TTL + slack | remarks |
+| fault | workload | library | fence | rounds | updates | lost | refused | both believed | margin, ms | grant, ms | bound, ms | remarks |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 {{range .}}| {{.Fault}} | {{.Workload}} | {{.Library}} | {{if .Fence}}yes{{else}}no{{end}} | {{.Rounds}} | {{.Acknowledged}} | {{.Lost}} | {{.Refused}} | {{if .Overlaps}}{{.Overlaps}}, up to {{printf "%.1f" .LongestOverlap}} ms{{else}}0{{end}} | {{figure .Margin}} | {{figure .Grant}} | {{if .Bound}}{{printf "%.0f" .Bound}}{{else}}–{{end}} | {{mark .}} |
 {{end}}

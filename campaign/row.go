@@ -35,7 +35,7 @@ type row struct {
 
 	Margin *spread `json:"margin_ms,omitempty"` // from the holder's knowledge to the rival's grant
 	Grant  *spread `json:"grant_ms,omitempty"`  // from the fault to the rival's grant
-	Bound  float64 `json:"bound_ms,omitempty"`  // TTL + slack, for the grant
+	Bound  float64 `json:"bound_ms,omitempty"`  // at most, for the grant
 
 	Late       int `json:"late"`        // grants, more than a second after the bound
 	NotGranted int `json:"not_granted"` // rivals that were not granted the lock in their time

@@ -21,7 +21,7 @@ func (r *row) summary() string {
 	part(r.Reversed > 0, "%d tokens smaller than an earlier holder's", r.Reversed)
 	part(r.Returned > 0, "%d lost leases came back", r.Returned)
 	part(r.Margin != nil, "margin %v ms", r.Margin)
-	part(r.Grant != nil, "granted after %v ms (TTL + slack %.0f)", r.Grant, r.Bound)
+	part(r.Grant != nil, "granted after %v ms (bound %.0f ms)", r.Grant, r.Bound)
 	part(r.Late > 0, "%d late", r.Late)
 	part(r.NotGranted > 0, "%d rivals not granted", r.NotGranted)
 	part(r.Failed > 0, "%d failed after the fault", r.Failed)

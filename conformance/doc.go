@@ -8,7 +8,7 @@
 //
 // # Running the suite
 //
-// A test of ten lines runs the suite on a backend:
+// A short test runs the suite on a backend:
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Run(t, conformance.Harness{
@@ -30,28 +30,32 @@
 // others use. With a TTL of 500 ms a run takes a minute or two, in which it mostly waits until
 // leases expire.
 //
-// A complete harness, with a server in a process of its own and all hooks, is in
-// examples/tcpbackend: harness_test.go is for copying. CONTRIBUTING.md says in which order cases
-// become green, and which field of the harness to change when a machine is slow.
+// A complete harness, with a server in a process of its own, is in examples/tcpbackend:
+// harness_test.go is for copying. It has all hooks but Failover and Narrow, which make no sense
+// there, and Waiters. CONTRIBUTING.md says in which order cases become green, and which field of the
+// harness to change when a machine is slow.
 //
 // [Evaluate] runs cases outside of a test.
 //
 // # Faults
 //
 // Many cases need a fault: a network that is cut, a service that stops or restarts, a process that
-// is killed. The [Hooks] of the harness make these faults. Write them in this order:
+// is killed. The [Hooks] of the harness make these faults, and look at what is left. Write them in
+// this order:
 //
 //   - Linked opens a Locker whose network can be disturbed. Package proxy has a network for every
 //     service that is reached by TCP, and the example of Harness uses it. This hook has the most
 //     cases, and without it the commonest mistake is not found: a deadline that is counted from
 //     the reply.
+//   - Pause, Down, Restart, Wipe, Remove and Failover do to the service what happens to it in
+//     production.
 //   - Process starts a holder in another process, which the suite kills and suspends. Package
 //     process has both ends of it.
 //   - Skewed starts a holder whose clock is wrong. All Lockers of one machine share a clock, so
 //     without this hook nothing is known of machines whose clocks differ.
-//   - Pause, Down, Restart, Wipe and Failover do to the service what happens to it in production.
 //   - Requests, Waiters and Residue look at the service. They make cases stricter, and so find
 //     what a backend leaves on its service.
+//   - URL, BadURLs, Prefixed and Narrow are other ways to open a Locker, right and wrong ones.
 //
 // # Exploring
 //
@@ -77,8 +81,8 @@
 //
 // A case that needs a hook is skipped, with the name of the hook, where the harness doesn't have
 // it: this behaviour was not tested. At its end a run has a line for each such hook, which names
-// what is not proved. The harnesses of this project have all hooks and set Strict, which makes a
-// missing hook a failure.
+// what is not proved. The harnesses of this project set Strict, which makes a missing hook a
+// failure, unless Absent gives the reason why no case that needs it makes sense.
 //
 // Some cases also run where their guarantee is not claimed. If such a case passes, the backend
 // claims too little, and the report says so. With Strict that is a failure, too.

@@ -15,7 +15,7 @@
 //     TCP connection, and no client library hides its faults, see examples/tcpbackend.
 //   - Where many locks share a session or a connection, where waiters are notified, or where the
 //     client library has behaviour that must be worked around, a driver is a project. The ones in
-//     this repository have 1,600 to 3,700 lines of code each, and 1,000 to 1,300 more for the client
+//     this repository have 1,800 to 3,900 lines of code each, and 1,200 to 1,400 more for the client
 //     below them. Most of that answers one question: what is true after a request whose reply was lost?
 //     Package driver/kit has what such drivers share, and the client's work-arounds belong in a
 //     package below the driver.
@@ -31,8 +31,9 @@
 //     owner, a new random id of 128 bits ([NewOwner]). Every later operation on the service checks
 //     the owner, because a name alone can't distinguish a holder from its successor. (etcdbackend
 //     checks the create revision of its key instead, which no other key of a cluster has.) From the
-//     grant or from [ErrQueued] on, the owner stays the same; a driver that is polled may draw a new
-//     one for each attempt.
+//     grant on the owner stays the same; from [ErrQueued] on as well if the place in the service's
+//     queue carries the owner. A driver whose place is the Locker's (redlock), or that is polled, may
+//     draw a new one for each attempt.
 //     A request may be for a slot of the name in place of its lock ([locker.Request], Slot). A
 //     driver that declares [locker.FeatureSlots] gives each slot a key that no name and no other
 //     slot has, and knows nothing else of permits; kit.SlotText writes a slot.

@@ -55,6 +55,9 @@ func (s *store) release(name, owner string) {
 	}
 }
 
+// pollPause is the usual pause of a waiter. The longest one is 3/2 of it: see driver.HeldError.
+const pollPause = 50 * time.Millisecond
+
 // pollingDriver is the Driver: what one Locker knows of the store.
 type pollingDriver struct{ store *store }
 
@@ -62,8 +65,9 @@ func (d pollingDriver) Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend: "example", Scope: locker.ScopeProcess, Exclusion: locker.ExclusionSingleNode, Tolerance: locker.ToleranceNone,
 		Fencing: locker.FencingUntilDataLoss, Clocks: locker.ClocksSpeed, Order: locker.OrderNone, Waiting: locker.WaitingPolled,
-		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 200 * time.Millisecond},
-		Revocation: locker.RevocationRenewal, Restart: locker.RestartNothing, Inspection: locker.InspectionNone, Cost: locker.CostNone,
+		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: pollPause * 3 / 2}, // a waiter has just asked when the lock expires
+		Revocation: locker.RevocationRenewal, Restart: locker.RestartNothing, Inspection: locker.InspectionNone,
+		Break: locker.BreakNone, Cost: locker.CostNone,
 	}
 }
 
@@ -98,7 +102,7 @@ func (a *acquisition) Acquire(context.Context) (driver.Grant, error) {
 	sent := driver.Stamp()
 	token, ok := a.store.acquire(a.name, a.owner, a.ttl)
 	if !ok {
-		return driver.Grant{}, &driver.HeldError{AskWithin: 50 * time.Millisecond}
+		return driver.Grant{}, &driver.HeldError{AskWithin: pollPause}
 	}
 	return driver.Grant{Token: token, Base: sent, TTL: a.ttl}, nil
 }

@@ -2,8 +2,6 @@ package needs
 
 var url string
 
-var client *redis.Client
-
 func send(invoice string, token locker.Token) {}
 
 // sendInvoices is the code under test, as in the examples of package membackend.
