@@ -27,7 +27,7 @@ type Guarantees struct {
 	Cost       Cost       // what it takes to run the service
 
 	// Because says why this locker promises less than its backend usually does, and what helps. It is empty where it
-	// promises as much.
+	// promises as much, and where a parameter or the kind of service says so (a Redis Cluster, labels=false).
 	Because string
 }
 
