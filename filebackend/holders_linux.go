@@ -81,6 +81,18 @@ func (h holders) lockedBy(pid int) map[fileID]bool {
 	return locked
 }
 
+// lacks reports whether the descriptors of a process show that it has not locked the file: it has closed the file, and
+// a child keeps the lock, or it is another process than the one that took the lock. It is false if they can't be seen.
+func lacks(pid, path string) bool {
+	n, err1 := strconv.Atoi(pid)
+	info, err2 := os.Lstat(path)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	locked := readLocked(n)
+	return locked != nil && !locked[fileIDOf(info)]
+}
+
 func readLocked(pid int) map[fileID]bool {
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
