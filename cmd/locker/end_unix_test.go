@@ -266,6 +266,7 @@ func TestSignalAtTheGrant(t *testing.T) {
 		if took := time.Since(began); took < atLeast {
 			t.Errorf("it took %v, want that the lock is kept for %v", took, atLeast)
 		}
+		synctest.Wait() // the line was printed in the background
 		if got, want := stderr.String(), "locker: CMD was not started; keeping x until it was held for 1m0s\n"; got != want {
 			t.Errorf("stderr is %q, want %q", got, want)
 		}
