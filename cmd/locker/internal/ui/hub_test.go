@@ -174,13 +174,17 @@ func TestViewersThatComeAndGo(t *testing.T) {
 		first := next(t, h, nil) // the look went on
 		h.leave()
 		s.set("a", "2")
+		others := 0
 		for range 100 {
 			h.join()
-			if p := next(t, h, nil); p != first {
-				t.Fatal("a viewer that comes during the pause sees another picture")
+			if next(t, h, nil) != first {
+				others++
 			}
 			h.leave()
 			time.Sleep(10 * time.Millisecond)
+		}
+		if others > 0 {
+			t.Errorf("%d of 100 viewers that come during the pause see another picture", others)
 		}
 		if n := s.looked(); n != 1 {
 			t.Errorf("%d looks, want 1 before the pause is over", n)

@@ -157,6 +157,7 @@ func TestOtherHostsAreRefused(t *testing.T) {
 func TestOtherSitesAreRefused(t *testing.T) {
 	s := &service{}
 	server := serve(t, s, nil)
+	server.Client().Timeout = 10 * time.Second // events that are sent have no end
 	for site, code := range map[string]int{"": 200, "none": 200, "same-origin": 200, "same-site": 403, "cross-site": 403, "other": 403} {
 		for _, path := range []string{"/api/info", "/api/locks", "/api/lock?name=a"} {
 			got := get(t, server, path, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) })
