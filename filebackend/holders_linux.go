@@ -1,6 +1,7 @@
 package filebackend
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -101,7 +102,10 @@ func readLocked(pid int) map[fileID]bool {
 	locked := make(map[fileID]bool)
 	for _, fd := range fds {
 		// First, because stat on the file system of another file may not return.
-		about, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd.Name()))
+		about, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd.Name()))
+		if errors.Is(err, fs.ErrPermission) { // the process may do more than this one
+			return nil
+		}
 		if !strings.Contains(string(about), "FLOCK") {
 			continue
 		}
