@@ -7,6 +7,9 @@ import "time"
 // options are invalid, that asks for a feature that the backend doesn't have, whose context has ended before, or whose
 // caller itself has the lock ([ErrHeldByCaller]). A value that only the backend can judge, such as a TTL below its
 // minimum, is counted as [OutcomeInvalid], and has an event.
+//
+// A call of [AcquirePermit] that waits is one call in Waiting and OldestWaiting, also when it is the first in the line
+// and has the line's lock. The other counts have each acquisition that it makes: of the line, and of the slots.
 type Stats struct {
 	Held     int // leases
 	Waiting  int // calls of Acquire under way
@@ -55,7 +58,7 @@ type LeaseInfo struct {
 
 // The values of State in a [LeaseInfo]. Later versions may add words, so a switch needs a default.
 const (
-	StateWaiting  = "waiting"  // a call of Acquire is under way
+	StateWaiting  = "waiting"  // a call of Acquire is under way; it has a Token if it is the first in the line for permits
 	StateHeld     = "held"     // it is a lease
 	StateKept     = "kept"     // the lease was released, and its minimum hold isn't over: see WithMinHold
 	StateRemoving = "removing" // it is over, and the service hasn't confirmed the removal yet

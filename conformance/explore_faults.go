@@ -102,10 +102,14 @@ var instantly = map[Verb]bool{"restart": true, "wipe": true, "failover": true}
 var ends = map[Verb]Verb{"resume": "pause", "up": "down"}
 
 func (x *execution) disturbService(do Verb) {
-	hook := map[Verb]func(T){
-		"pause": x.h.Pause, "resume": x.h.Resume, "down": x.h.Down, "up": x.h.Up,
-		"restart": x.h.Restart, "wipe": x.h.Wipe, "failover": x.h.Failover,
-	}[do]
+	hooks := map[Verb]func(T){"restart": x.h.Restart, "wipe": x.h.Wipe, "failover": x.h.Failover}
+	if x.h.lack(HookPause) == "" {
+		hooks["pause"], hooks["resume"] = x.h.Pause, x.h.Resume
+	}
+	if x.h.lack(HookDown) == "" {
+		hooks["down"], hooks["up"] = x.h.Down, x.h.Up
+	}
+	hook := hooks[do]
 	begun, isEnd := ends[do]
 	under := x.serviceFault(begun)
 	if hook == nil || isEnd && under == nil || !isEnd && x.serviceFault("pause") != nil || !isEnd && x.serviceFault("down") != nil {

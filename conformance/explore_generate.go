@@ -37,7 +37,7 @@ func traitsOf(t T, h *Harness, g locker.Guarantees) traits {
 		kind Verb
 		has  bool
 	}{
-		{"pause", h.Pause != nil && h.Resume != nil}, {"down", h.Down != nil && h.Up != nil}, {"restart", h.Restart != nil},
+		{"pause", h.lack(HookPause) == ""}, {"down", h.lack(HookDown) == ""}, {"restart", h.Restart != nil},
 		{"wipe", h.Wipe != nil}, {"failover", h.Failover != nil},
 	} {
 		if s.has {

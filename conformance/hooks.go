@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"reflect"
 	"time"
 
@@ -49,12 +50,12 @@ type Hooks struct {
 	// Pause suspends the service, as SIGSTOP does: connections stay open, nothing is answered, and
 	// clocks go on, so leases expire. Pause returns when the service has stopped: a process still
 	// answers for a moment after the signal was sent. Resume ends that; the service then executes
-	// what has arrived meanwhile.
+	// what has arrived meanwhile. Both are one hook: with only one of them it is missing.
 	Pause, Resume func(t T)
 
 	// Down makes each request to the service fail at once, as on a port on which nobody listens. Up
 	// ends that. No data is lost: a service that keeps its data in memory goes on, while its
-	// Lockers' connections are broken and their dialers fail.
+	// Lockers' connections are broken and their dialers fail. Both are one hook, as Pause and Resume.
 	Down, Up func(t T)
 
 	// Restart kills the service (kill -9) and starts it again on its data. A service that is asked
@@ -155,12 +156,30 @@ type MessageLink interface {
 	DelayRequest(n int, late time.Duration)
 }
 
-// missing returns the first of the hooks that c needs and h doesn't have.
-func (h *Hooks) missing(c Case) (Hook, bool) {
+// partners are the fields that end what a hook begins: they are one hook with it.
+var partners = map[Hook]string{HookPause: "Resume", HookDown: "Up"}
+
+// lack is what h doesn't have of a hook; empty: it has the hook.
+func (h *Hooks) lack(hook Hook) string {
+	isSet := func(field string) bool { return !reflect.ValueOf(h).Elem().FieldByName(field).IsZero() }
+	partner, two := partners[hook]
+	switch own := isSet(string(hook)); {
+	case own && two && !isSet(partner):
+		return fmt.Sprintf("%s to its %s", partner, hook)
+	case !own && two && isSet(partner):
+		return fmt.Sprintf("%s to its %s", hook, partner)
+	case !own:
+		return fmt.Sprintf("hook %s", hook)
+	}
+	return ""
+}
+
+// missing returns the first of the hooks that c needs and h doesn't have, and what h lacks of it; empty: h has all.
+func (h *Hooks) missing(c Case) (hook Hook, lack string) {
 	for _, hook := range c.Hooks {
-		if reflect.ValueOf(h).Elem().FieldByName(string(hook)).IsZero() {
-			return hook, true
+		if lack := h.lack(hook); lack != "" {
+			return hook, lack
 		}
 	}
-	return "", false
+	return "", ""
 }

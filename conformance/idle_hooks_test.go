@@ -43,3 +43,43 @@ func TestHooksThatDoNothing(t *testing.T) {
 type prompt struct{ conformance.Link }
 
 func (prompt) Delay(time.Duration, time.Duration) {}
+
+// A hook that can't be ended is missing, and the reason names what the harness lacks.
+func TestHooksOfTwoPartsNeedBoth(t *testing.T) {
+	cases := map[conformance.Hook]conformance.Case{
+		conformance.HookPause: {ID: "X1", Hooks: []conformance.Hook{conformance.HookPause}, Run: func(t conformance.T, h *conformance.Harness) { h.PauseService(t)() }},
+		conformance.HookDown:  {ID: "X2", Hooks: []conformance.Hook{conformance.HookDown}, Run: func(t conformance.T, h *conformance.Harness) { h.TakeDown(t)() }},
+	}
+	for lack, test := range map[string]struct {
+		hook   conformance.Hook
+		remove func(*conformance.Hooks)
+	}{
+		"":                    {conformance.HookPause, func(*conformance.Hooks) {}},
+		"Resume to its Pause": {conformance.HookPause, func(h *conformance.Hooks) { h.Resume = nil }},
+		"Pause to its Resume": {conformance.HookPause, func(h *conformance.Hooks) { h.Pause = nil }},
+		"hook Pause":          {conformance.HookPause, func(h *conformance.Hooks) { h.Pause, h.Resume = nil, nil }},
+		"Up to its Down":      {conformance.HookDown, func(h *conformance.Hooks) { h.Up = nil }},
+		"Down to its Up":      {conformance.HookDown, func(h *conformance.Hooks) { h.Down = nil }},
+		"hook Down":           {conformance.HookDown, func(h *conformance.Hooks) { h.Down, h.Up = nil, nil }},
+	} {
+		for _, strict := range []bool{false, true} {
+			h := memHarness(plain)
+			setup := h.Setup
+			h.Strict = strict
+			h.Setup = func(t conformance.T, h *conformance.Harness) {
+				setup(t, h)
+				test.remove(&h.Hooks)
+			}
+			want, reason, missing := conformance.Skipped, "the harness has no "+lack, test.hook
+			switch {
+			case lack == "":
+				want, reason, missing = conformance.Passed, "", ""
+			case strict:
+				want = conformance.Failed
+			}
+			if r := resultOf(t, inBubbles(h), cases[test.hook]); r.Verdict != want || r.Reason != reason || r.Missing != missing {
+				t.Errorf("without %q, strict %v: %v, %q, %q, want %v, %q, %q", lack, strict, r.Verdict, r.Reason, r.Missing, want, reason, missing)
+			}
+		}
+	}
+}

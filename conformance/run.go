@@ -162,8 +162,8 @@ func (c Case) plan(h *Harness) Result {
 	if missing := c.unclaimed(h.guarantees); missing != nil && !c.Probe {
 		return Result{Case: c, Verdict: Skipped, Reason: notClaimed(missing)}
 	}
-	hook, missing := h.missing(c)
-	if !missing {
+	hook, lack := h.missing(c)
+	if lack == "" {
 		return Result{Case: c}
 	}
 	if reason, absent := h.Absent[hook]; absent {
@@ -173,5 +173,5 @@ func (c Case) plan(h *Harness) Result {
 	if h.Strict {
 		verdict = Failed
 	}
-	return Result{Case: c, Verdict: verdict, Reason: fmt.Sprintf("the harness has no hook %s", hook), Missing: hook}
+	return Result{Case: c, Verdict: verdict, Reason: "the harness has no " + lack, Missing: hook}
 }

@@ -92,22 +92,35 @@ func (e *engine) Leases() ([]locker.LeaseInfo, bool) {
 // eachState calls yield for each call of Acquire that waits and each acquisition that is held or
 // over. A waiter may have no acquisition yet. Only a waiter that never queues (NoWait) is known by its
 // acquisition alone. The engine's mutex is held.
+//
+// A call of AcquirePermit that has the line waits all that time. Its places in the queues of slots, to which it comes
+// and from which it goes, are left out.
 func (e *engine) eachState(yield func(state string, since Instant, w *waiter, l *lease)) {
-	for _, q := range e.queues {
-		for w := q.head; w != nil; w = w.next {
-			yield(locker.StateWaiting, w.origin.began, w, w.current)
-		}
-	}
+	var lines map[string]bool // the names whose line is held; nil: none
 	for l := range e.leases {
 		switch {
 		case l.phase == kept:
 			yield(locker.StateKept, l.endedAt, nil, l)
 		case l.endedAt != Never:
 			yield(locker.StateRemoving, l.removingSince(), nil, l)
+		case l.phase == holding && l.req.Slot == locker.LineSlot:
+			if lines == nil {
+				lines = make(map[string]bool)
+			}
+			lines[l.req.Name] = true
+			yield(locker.StateWaiting, l.origin.began, nil, l)
 		case l.phase == holding:
 			yield(locker.StateHeld, l.heldSince, nil, l)
 		case l.req.NoWait:
 			yield(locker.StateWaiting, l.origin.began, nil, l)
+		}
+	}
+	for lock, q := range e.queues {
+		if lock.slot > 0 && lines[lock.name] {
+			continue
+		}
+		for w := q.head; w != nil; w = w.next {
+			yield(locker.StateWaiting, w.origin.began, w, w.current)
 		}
 	}
 }

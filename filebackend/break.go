@@ -20,12 +20,17 @@ var _ driver.Breaker = (*fileDriver)(nil)
 // ends itself. A new file in the place of the old one would let others in, and the holder would go
 // on.
 func (d *fileDriver) Break(_ context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
+	const inherited = ", and another one that has inherited the file keeps the lock: end that one (fuser and lsof show it)"
 	help := "end the process that holds it"
-	if pid := d.process(name, breach.Slot, token); pid != "" {
+	path := filepath.Join(d.dir, fileName(name, breach.Slot))
+	switch pid := d.process(path, token); {
+	case pid == "":
+	case ended(pid):
+		help = "process " + pid + " has ended" + inherited
+	case lacks(pid, path):
+		help = "process " + pid + " doesn't have the lock any more, or is a new one with the same id" + inherited
+	default:
 		help = "kill " + pid
-		if ended(pid) {
-			help = "process " + pid + " has ended, and another one that has inherited the file keeps the lock: end that one (fuser and lsof show it)"
-		}
 	}
 	return locker.Effect{}, fmt.Errorf("%w: a lock of the kernel ends with its process: %s", locker.ErrNoBreaker, help)
 }
@@ -37,10 +42,10 @@ func ended(pid string) bool {
 	return err == nil && n > 0 && errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
 }
 
-// process is the id of the process whose lease with this token holds the lock or the slot; empty: it
+// process is the id of the process whose lease with this token holds the lock of the file; empty: it
 // isn't known.
-func (d *fileDriver) process(name string, slot int, token locker.Token) string {
-	holder, err := d.holder(filepath.Join(d.dir, fileName(name, slot)))
+func (d *fileDriver) process(path string, token locker.Token) string {
+	holder, err := d.holder(path)
 	if err != nil || holder == nil || holder.Token != token || holder.Session == "0" { // of another namespace
 		return ""
 	}

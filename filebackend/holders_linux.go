@@ -1,6 +1,7 @@
 package filebackend
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -81,6 +82,18 @@ func (h holders) lockedBy(pid int) map[fileID]bool {
 	return locked
 }
 
+// lacks reports whether the descriptors of a process show that it has not locked the file: it has closed the file, and
+// a child keeps the lock, or it is another process than the one that took the lock. It is false if they can't be seen.
+func lacks(pid, path string) bool {
+	n, err1 := strconv.Atoi(pid)
+	info, err2 := os.Lstat(path)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	locked := readLocked(n)
+	return locked != nil && !locked[fileIDOf(info)]
+}
+
 func readLocked(pid int) map[fileID]bool {
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
@@ -89,7 +102,10 @@ func readLocked(pid int) map[fileID]bool {
 	locked := make(map[fileID]bool)
 	for _, fd := range fds {
 		// First, because stat on the file system of another file may not return.
-		about, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd.Name()))
+		about, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd.Name()))
+		if errors.Is(err, fs.ErrPermission) { // the process may do more than this one
+			return nil
+		}
 		if !strings.Contains(string(about), "FLOCK") {
 			continue
 		}

@@ -9,4 +9,6 @@ const inspection = locker.InspectionNone
 
 func inspects(fileSystem) bool { return false }
 
+func lacks(string, string) bool { return false }
+
 func (d *fileDriver) holder(string) (*locker.Party, error) { return nil, locker.ErrNoInspector }

@@ -110,7 +110,7 @@ type placeKey struct{ f *leakFinder } // several may be attached
 
 func (f *leakFinder) Begin(ctx context.Context, _ locker.Request) context.Context {
 	f.begun()
-	p := &place{began: time.Now()}
+	p := new(place)
 	if p.n = copy(p.pcs[:], callsite.Of(ctx)); p.n == 0 {
 		p.n = runtime.Callers(2, p.pcs[:])
 	}
@@ -161,7 +161,7 @@ func (f *leakFinder) look() {
 		current[info.ID] = true
 	}
 	defer f.forget(known, current) // also if report ends this goroutine, as a test's FailNow does
-	for _, info := range f.withoutLines(leases) {
+	for _, info := range withoutLines(leases) {
 		s, limit := state{info.ID, info.State}, f.limits[info.State]
 		lasts := time.Since(info.Since)
 		if limit <= 0 || lasts <= limit || f.reported[s] {

@@ -3,16 +3,14 @@ package observe
 import (
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/fencedlock/locker/internal/callsite"
 )
 
-// place is where and when a call of Acquire was made.
+// place is where a call of Acquire was made.
 type place struct {
-	pcs   [callsite.Most]uintptr
-	n     int
-	began time.Time
+	pcs [callsite.Most]uintptr
+	n   int
 }
 
 const module = "github.com/fencedlock/locker"

@@ -37,7 +37,8 @@ func SlogLevels(level func(locker.Event) slog.Level) SlogOption {
 }
 
 // SlogSlow logs as Warn, when they are over, a lease that was held for longer than heldFor and a call
-// of Acquire that took longer than waitedFor. Zero: there is no such limit.
+// of Acquire that took longer than waitedFor. Zero: there is no such limit. The first in the line for permits waits
+// while it has the line's lock, so for the release of that lock the limit is waitedFor.
 func SlogSlow(heldFor, waitedFor time.Duration) SlogOption {
 	return func(s *logger) { s.heldFor, s.waitedFor = heldFor, waitedFor }
 }
@@ -67,7 +68,11 @@ func (s *logger) levelOf(e locker.Event) slog.Level {
 			return slog.LevelWarn
 		}
 	case locker.EventReleased:
-		if isSlow(e.Held, s.heldFor) {
+		limit := s.heldFor
+		if e.Slot == locker.LineSlot {
+			limit = s.waitedFor
+		}
+		if isSlow(e.Held, limit) {
 			return slog.LevelWarn
 		}
 	case locker.EventWaiting:

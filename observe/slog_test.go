@@ -34,6 +34,8 @@ func TestSlogLevels(t *testing.T) {
 		{locker.Event{Kind: locker.EventGranted, Took: time.Hour}, `level=WARN`},
 		{locker.Event{Kind: locker.EventReleased, Held: time.Hour}, `level=DEBUG | lock.held=1h0m0s`},
 		{locker.Event{Kind: locker.EventReleased, Held: time.Hour + 1}, `level=WARN`},
+		{locker.Event{Kind: locker.EventReleased, Held: time.Minute, Slot: locker.LineSlot}, `level=DEBUG`},
+		{locker.Event{Kind: locker.EventReleased, Held: time.Minute + 1, Slot: locker.LineSlot}, `level=WARN`},
 		{locker.Event{Kind: locker.EventWaiting, Ahead: 2, Name: "a b"}, `level=INFO msg="lock waiting" lock.backend=mem lock.name="a b" lock.ahead=2`},
 		{locker.Event{Kind: locker.EventRenewed}, `level=DEBUG`},
 		{locker.Event{Kind: locker.EventAbandoned}, `level=DEBUG`},

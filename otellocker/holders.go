@@ -54,7 +54,9 @@ func (h *holders) prune() {
 	list, _ := locker.Leases(h.l)
 	ids := make(map[uint64]bool, len(list))
 	for _, info := range list {
-		if info.State == locker.StateHeld { // what was requeued has the same ID, and may still be removed
+		// What was requeued has the same ID, and may still be removed. The first in the line for permits holds the
+		// line's lock, and waits.
+		if info.State == locker.StateHeld || info.State == locker.StateWaiting && info.Token != 0 {
 			ids[info.ID] = true
 		}
 	}

@@ -61,6 +61,7 @@ type acquirer struct {
 	unset   bool // url is the default: neither --backend nor LOCKER_URL is given
 	reqs    []locker.Requirement
 	opts    []locker.Option
+	ttl     bool          // --ttl is given
 	wait    time.Duration // 0: without limit, unless noWait
 	noWait  bool
 	quiet   bool
@@ -88,7 +89,7 @@ func (o *leaseOptions) acquirer(cmd *cobra.Command, name, program string, opts .
 	if o.noWait {
 		a.opts = append(a.opts, locker.NoWait())
 	}
-	if given("ttl") {
+	if a.ttl = given("ttl"); a.ttl {
 		a.opts = append(a.opts, locker.WithTTL(o.ttl))
 	}
 	if given("max-hold") {
@@ -196,7 +197,7 @@ func (a *acquirer) explain(err error, g locker.Guarantees) error {
 		return err
 	}
 	switch {
-	case errors.Is(err, errors.ErrUnsupported) && !g.Expiry.TTL:
+	case errors.Is(err, errors.ErrUnsupported) && a.ttl && !g.Expiry.TTL:
 		exit.err = fmt.Errorf("%w (--ttl: a lock of %s is not freed by time, but when its %v)", exit.err, g.Backend, g.Expiry)
 	case errors.Is(err, locker.ErrHeld):
 		exit.code = a.held

@@ -29,7 +29,8 @@ done nothing wrong. With another token than the holder's nothing changes. locker
 
 A line of JSON on the error output, and in the file of --audit, says what was done, by whom and why.
 
-The exit code is 0 when the lease is marked or has ended. The others:
+The exit code is 0 when the lease is marked or has ended, also if the result of --wait could not be
+written. The others:
 
   1    nothing was taken away: nobody holds the lock, another lease than --token has it, or the
        answer was no; or with --wait the lock has not passed on in time

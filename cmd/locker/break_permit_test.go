@@ -56,7 +56,7 @@ func TestQuestionWithoutWhatIsNotKnown(t *testing.T) {
 		{locker.Status{Name: "a", Slot: 3, Holder: &locker.Party{Owner: "0a"}, Waiting: 2}, "a, permit 3 is held by owner 0a; 2 wait.\n"},
 	} {
 		v := victim{row: rowOf("etcd", test.status, test.status.Holder.Asked), token: 7}
-		if got := v.question(locker.Guarantees{Break: locker.BreakSeenAtOnce}, false); !strings.HasPrefix(got, test.want) || !strings.Contains(got, "A storage accepts the token 7 until a larger one has claimed there.\nTake it away?") {
+		if got := v.question(locker.Guarantees{Break: locker.BreakSeenAtOnce}, locker.Breach{}); !strings.HasPrefix(got, test.want) || !strings.Contains(got, "A storage accepts the token 7 until a larger one has claimed there.\nTake it away?") {
 			t.Errorf("the question is %q, want %q", got, test.want)
 		}
 	}

@@ -21,7 +21,7 @@ func (b *breaking) run(ctx context.Context, l locker.Locker) error {
 		return b.failure(ctx, err)
 	}
 	if l.Guarantees().Break >= locker.BreakSeenAtRenewal && !b.yes { // otherwise the Locker says what is possible
-		agreed, err := b.ask(ctx, v.question(l.Guarantees(), b.now))
+		agreed, err := b.ask(ctx, v.question(l.Guarantees(), b.breach))
 		if err != nil || !agreed {
 			return errors.Join(interruption(ctx), err, nothingTaken("nothing was changed"))
 		}
@@ -87,8 +87,8 @@ func (b *breaking) await(ctx context.Context, l locker.Locker, v victim, began t
 				who := rowOf(l.Guarantees().Backend, s, time.Now()).Holder.who()
 				text = fmt.Sprintf("passed on after %s; now held by %s (token %d)", short(time.Since(began)), who, s.Holder.Token)
 			}
-			if _, err := fmt.Fprintln(b.out, text); err != nil {
-				return &exitError{code: exitOutput, err: err}
+			if _, err := fmt.Fprintln(b.out, text); err != nil { // no failure: exitOutput would say that nothing was taken away
+				flush(sayAside(b.stderr, text+"; the output could not be written: "+err.Error()))
 			}
 			return nil
 		}

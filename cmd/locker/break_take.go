@@ -39,8 +39,8 @@ func findVictim(ctx context.Context, l locker.Locker, name string, slot int, tok
 	return v, nil
 }
 
-// question says who has the lock and what will happen, and asks.
-func (v victim) question(g locker.Guarantees, atOnce bool) string {
+// question says who has the lock and what b will do, and asks.
+func (v victim) question(g locker.Guarantees, b locker.Breach) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s is held by %s", v.row.title(), v.row.Holder.who())
 	if v.row.held() >= 0 {
@@ -53,8 +53,11 @@ func (v victim) question(g locker.Guarantees, atOnce bool) string {
 		fmt.Fprintf(&text, "; %d wait", n)
 	}
 	text.WriteString(".\n")
-	if atOnce {
+	if b.AtOnce {
 		text.WriteString("The lock passes on at once. There may be two holders for a while.\n")
+		if b.WithOthers {
+			text.WriteString("If other leases are on the same connection to the service, they end as well, and their locks pass on, too.\n")
+		}
 	} else {
 		fmt.Fprintf(&text, "The holder finds its lease lost (%v), and the next one gets the lock when it has released it, or when the TTL is over.\n", g.Break)
 	}

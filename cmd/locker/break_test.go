@@ -158,6 +158,21 @@ func cutOff(t *testing.T, test func(t *testing.T, operator locker.Locker, lease 
 	})
 }
 
+// A break that is done is no failure when its last line can't be written: the code 1 says that nothing was taken away.
+func TestBreakWhoseOutputFails(t *testing.T) {
+	held(t, func(t *testing.T, _ *membackend.Server, l locker.Locker, lease locker.Lease) {
+		b := breakOf(t, breakOptions{reason: "x", wait: true}, "deploy", "y\n")
+		b.breaking.out = fullDevice{}
+		wantCode(t, b.run(t.Context(), l), 0)
+		if err := lease.Err(); !errors.Is(err, locker.ErrBroken) {
+			t.Errorf("the lease's Err is %v, want ErrBroken", err)
+		}
+		if text := b.stderr.String(); !strings.Contains(text, "locker: free after ") || !strings.HasSuffix(text, "; the output could not be written: device is full\n") {
+			t.Errorf("the error output is %q, want the result", text)
+		}
+	})
+}
+
 // A holder that doesn't hear of the mark keeps the lock until its TTL is over, and --wait waits for that.
 func TestBreakWaitsForAHolderThatIsCutOff(t *testing.T) {
 	cutOff(t, func(t *testing.T, operator locker.Locker, lease locker.Lease) {
@@ -185,6 +200,19 @@ func TestBreakAtOnce(t *testing.T) {
 			t.Errorf("the next lease: %v, %v", next, err)
 		}
 	})
+}
+
+// A question says of leases that nobody has named that they end.
+func TestQuestionAboutOtherLeases(t *testing.T) {
+	for _, others := range []bool{true, false} {
+		held(t, func(t *testing.T, _ *membackend.Server, l locker.Locker, _ locker.Lease) {
+			b := breakOf(t, breakOptions{reason: "x", now: true, withOthers: others}, "deploy", "n\n")
+			wantCode(t, b.run(t.Context(), l), exitChecked)
+			if text := b.stderr.String(); !strings.Contains(text, "passes on at once") || strings.Contains(text, "If other leases are on the same connection") != others {
+				t.Errorf("with --with-others %v the question is %q", others, text)
+			}
+		})
+	}
 }
 
 // A lock of the kernel can't be taken away: the error says what to do, and nobody is asked.

@@ -183,14 +183,14 @@ func TestSignalAtTheEndOfHold(t *testing.T) {
 	}
 }
 
-// cut is what locker hold opens in a test, and the network between it and the service.
+// cut is what a command opens in a test, and the network between it and the service.
 var cut struct {
 	locker.Locker
 	link *membackend.Link
 }
 
 func init() {
-	locker.Register("cut", func(context.Context, *url.URL) (locker.Locker, error) { return cut, nil })
+	locker.Register("cut", func(context.Context, *url.URL) (locker.Locker, error) { return cut.Locker, nil })
 }
 
 // While the service doesn't answer, one signal ends locker hold within a second, whatever has ended the lease; the
@@ -237,4 +237,38 @@ func TestSignalEndsALongEndOfHold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// late grants a lock just when the wait is given up.
+type late struct {
+	locker.Locker
+	begun func()
+}
+
+func (l late) Unwrap() locker.Locker { return l.Locker }
+
+func (l late) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
+	l.begun()
+	<-ctx.Done()
+	return l.Locker.Acquire(context.WithoutCancel(ctx), name, opts...)
+}
+
+// A lock that was granted just when a signal came is kept for --at-least, and a line says why locker stays.
+func TestSignalAtTheGrant(t *testing.T) {
+	const atLeast = time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		var stderr bytes.Buffer
+		a := &acquirer{name: "x", url: "cut://", stderr: &stderr, held: exitHeld, opts: []locker.Option{locker.WithMinHold(atLeast)}}
+		cut.Locker = late{lonely{membackend.New()}, func() { a.signals <- syscall.SIGTERM }}
+		began := time.Now()
+		err := (&runner{acquirer: a, argv: []string{"true"}, atLeast: atLeast}).run()
+		wantCode(t, err, exitSignal+int(syscall.SIGTERM))
+		if took := time.Since(began); took < atLeast {
+			t.Errorf("it took %v, want that the lock is kept for %v", took, atLeast)
+		}
+		synctest.Wait() // the line was printed in the background
+		if got, want := stderr.String(), "locker: CMD was not started; keeping x until it was held for 1m0s\n"; got != want {
+			t.Errorf("stderr is %q, want %q", got, want)
+		}
+	})
 }

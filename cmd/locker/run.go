@@ -140,7 +140,7 @@ func (r *runner) run() error {
 	surviveBrokenPipe()
 	l, lease, err := r.obtain()
 	if err != nil {
-		r.end(l).close()
+		r.giveUp(l)
 		return err
 	}
 	reported, err := r.supervise(r.command(path, lease), lease)

@@ -8,11 +8,31 @@ import (
 	"github.com/fencedlock/locker"
 )
 
+// What announce says of CMD.
+const (
+	hasEnded   = "CMD has ended"
+	notStarted = "CMD was not started"
+)
+
+// giveUp ends a run without CMD. The lock may have been granted just when a signal came, and is kept for --at-least
+// then.
+func (r *runner) giveUp(l locker.Locker) {
+	stop := r.announce(l, notStarted)
+	defer stop()
+	r.end(l).close()
+}
+
 // giveBack gives the lock back. err is the outcome of CMD, and reported says that the loss of the lease was
 // printed.
 func (r *runner) giveBack(l locker.Locker, lease locker.Lease, reported bool, err error) error {
 	e := r.end(l)
-	stop := r.announce(l, err)
+	what := hasEnded
+	var failed *exitError
+	if errors.As(err, &failed) && (failed.code == exitNotStarted || failed.code == exitNotFound) && failed.err != nil {
+		flush(sayAside(r.stderr, failed.err.Error())) // before the wait for --at-least
+		failed.err, what = nil, notStarted
+	}
+	stop := r.announce(l, what)
 	defer stop()
 	defer e.close()
 	released := e.release(lease)
@@ -26,16 +46,10 @@ func (r *runner) giveBack(l locker.Locker, lease locker.Lease, reported bool, er
 	return exit
 }
 
-// announce says that the lock is kept for --at-least, if it is after a while, and until stop is called. If CMD
-// could not be started, that is printed before this wait.
-func (r *runner) announce(l locker.Locker, err error) (stop func()) {
-	what := "CMD has ended"
-	var failed *exitError
-	if errors.As(err, &failed) && (failed.code == exitNotStarted || failed.code == exitNotFound) && failed.err != nil {
-		flush(sayAside(r.stderr, failed.err.Error()))
-		failed.err, what = nil, "CMD was not started"
-	}
-	if r.atLeast == 0 || r.quiet {
+// announce says that the lock is kept for --at-least, if it is after a while, and until stop is called; what says what
+// became of CMD.
+func (r *runner) announce(l locker.Locker, what string) (stop func()) {
+	if r.atLeast == 0 || r.quiet || l == nil {
 		return func() {}
 	}
 	timer := time.AfterFunc(noticeAfter, func() {

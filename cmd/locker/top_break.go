@@ -25,7 +25,7 @@ func (b topBreaker) question(ctx context.Context, row top.Row, atOnce bool) (str
 	if err != nil {
 		return "", plainError(err)
 	}
-	return v.question(b.l.Guarantees(), atOnce), nil
+	return v.question(b.l.Guarantees(), locker.Breach{AtOnce: atOnce}), nil
 }
 
 // take looks once more: if the lock has passed on since it was shown, nothing changes.

@@ -22,8 +22,8 @@ const uiLong = `Serves a page that shows the locks that are held or waited for, 
 who waits, and what has changed since the page was opened. PREFIX is how their names begin. Nothing
 changes on the service, unless --allow-break is given.
 
-The service is asked once for all open pages, and not at all while no page is open: every 2 seconds
-(--every), or less often if its answers take long.
+The service is asked for the list once for all open pages, and not at all while no page is open:
+every 2 seconds (--every), or less often if its answers take long.
 
 Only this machine can reach the page, unless --listen says otherwise. Then a browser needs the token
 in --token-file, and the page is served with TLS. --insecure leaves TLS to a proxy in front of it.
@@ -40,6 +40,7 @@ It ends with Ctrl-C. The exit code is 128+n when signal n ended it. The others:
 const uiExample = `  locker ui
   locker ui --listen 127.0.0.1:8400 invoices/
   locker ui --listen :8321 --token-file token --cert cert.pem --key key.pem
+  (umask 077; openssl rand -hex 16 > ~/alice)
   locker ui --token-file ~/alice --allow-break --audit breaks.log`
 
 // uiWaiters are the waiters of one lock that the page shows.
@@ -79,6 +80,9 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 		return err
 	}
 	surviveBrokenPipe() // a page that takes locks away writes lines of JSON on stderr
+	if warning := o.warning(); warning != "" {
+		flush(sayAside(cmd.ErrOrStderr(), warning))
+	}
 	ctx, stop := untilInterrupted()
 	defer stop()
 	var more []locker.Requirement

@@ -38,7 +38,7 @@ func (b uiBreaker) Question(ctx context.Context, r ui.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return v.question(b.l.Guarantees(), r.AtOnce), nil
+	return v.question(b.l.Guarantees(), locker.Breach{AtOnce: r.AtOnce}), nil
 }
 
 // Break looks once more: if the lock has passed on since it was shown, nothing changes.

@@ -36,9 +36,14 @@ func TestUI(t *testing.T) {
 		t.Errorf("before a lock is held the list is %s", got)
 	}
 	_, release := hold(t, env)
-	for path, part := range map[string]string{"api/locks": `"name":"x"`, "api/lock?name=x": `"holder":{`, "": "page.js"} {
+	for path, part := range map[string]string{"api/lock?name=x": `"holder":{`, "": "page.js"} {
 		if got := get(path); !strings.Contains(got, part) {
 			t.Errorf("/%s is %s, want %s in it", path, got, part)
+		}
+	}
+	for end := time.Now().Add(patience); !strings.Contains(get("api/locks"), `"name":"x"`); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a lock that is held doesn't come into the list")
 		}
 	}
 	release()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -63,6 +64,16 @@ func (o *uiOptions) check() (token string, err error) {
 		return "", fmt.Errorf("--token-file: want one word of at least %d characters", minToken)
 	}
 	return token, nil
+}
+
+// warning says that others may read the token; empty: they can't. On Windows the mode doesn't say it, and a pipe or
+// /dev/stdin has nothing to read for others.
+func (o *uiOptions) warning() string {
+	info, err := os.Stat(o.tokenFile)
+	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o077 == 0 || runtime.GOOS == "windows" {
+		return ""
+	}
+	return fmt.Sprintf("--token-file: other users may read or change the token (mode %04o); chmod 600 prevents that", info.Mode().Perm())
 }
 
 // local reports whether only this machine can see the page.

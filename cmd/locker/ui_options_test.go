@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,31 @@ func TestUIOptions(t *testing.T) {
 	}
 	if _, err := (&uiOptions{listen: "127.0.0.1:0", every: time.Millisecond}).check(); err == nil {
 		t.Error("a service would be asked a thousand times a second")
+	}
+}
+
+// A token that others may read protects nothing from them.
+func TestUIWarnsOfATokenThatOthersMayRead(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the mode of a file doesn't say who may read it")
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]string{0o600: "", 0o400: "", 0o640: "0640", 0o604: "0604", 0o644: "0644"} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		got := (&uiOptions{tokenFile: file}).warning()
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%04o: %q, want a warning with %q", mode, got, want)
+		}
+	}
+	for _, other := range []string{"", os.DevNull} {
+		if got := (&uiOptions{tokenFile: other}).warning(); got != "" {
+			t.Errorf("%q: %q, want nothing", other, got)
+		}
 	}
 }
 

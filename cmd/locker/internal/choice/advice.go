@@ -82,6 +82,7 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 	if onNetwork(a) {
 		scope = locker.ScopeNetwork
 	}
+	more := len(needs) > 0
 	needs = append([]locker.Requirement{scope}, needs...)
 	required := locker.Requirement(purpose)
 	good, refused := meet(all, append(needs, purpose)...)
@@ -91,10 +92,13 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 	best, found := pick(good, running)
 	switch fenced, _ := meet(all, append(needs, locker.FencingUntilDataLoss)...); {
 	case found && running(best):
-		if onNetwork(a) {
+		switch {
+		case onNetwork(a):
 			advice.Why = append(advice.Why, "You run it already.")
-		} else {
+		case best.Backend == "file":
 			advice.Why = append(advice.Why, "There is nothing to run: the kernel keeps the lock, and frees it when its holder's process ends.")
+		default:
+			advice.Why = append(advice.Why, "You have to run it: locks in files, which need no service, don't promise what you require.")
 		}
 	case purpose == locker.Correctness && !a.has("data", "foreign") && slices.ContainsFunc(fenced, running):
 		// The storage refuses writes of stale holders, so the lock need not be perfect.
@@ -116,9 +120,12 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 	advice.Backend, advice.URL, advice.Also = best.Backend, url, append(advice.Also, also...)
 	advice.Require = distinct(append([]locker.Requirement{required}, needs...))
 	advice.Take = "Take " + best.Backend + "."
-	if purpose == locker.Efficiency {
+	switch {
+	case purpose == locker.Efficiency && more:
+		advice.Why = append(advice.Why, "To save work any backend is good enough that promises what you require, so the simplest of these to run is the best one.")
+	case purpose == locker.Efficiency:
 		advice.Why = append(advice.Why, "To save work any backend is good enough, so the simplest one to run is the best one.")
-	} else if purpose.Check(best) == nil {
+	case purpose.Check(best) == nil:
 		advice.Why = append(advice.Why, fmt.Sprintf("Its exclusion rests on %v, its tokens are durable: it meets locker.Correctness.", best.Exclusion))
 	}
 	advice.Not = notPromised(best)

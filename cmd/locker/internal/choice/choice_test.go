@@ -94,6 +94,34 @@ func TestAdvise(t *testing.T) {
 	}
 }
 
+// The reasons don't say of a service what holds for files, nor that any backend will do when something is required.
+func TestAdviceForOneMachine(t *testing.T) {
+	const work = "work=other among=machine for="
+	for _, test := range []struct {
+		answers string
+		needs   []locker.Requirement
+		backend string
+		want    string
+		not     []string
+	}{
+		{"efficiency", nil, "file", "nothing to run", []string{"have to run"}},
+		{"efficiency", nil, "file", "any backend is good enough, so", nil},
+		{"efficiency", []locker.Requirement{locker.RequireTTL}, "redis", "have to run it", []string{"nothing to run", "kernel", "any backend is good enough, so"}},
+		{"correctness data=own", []locker.Requirement{locker.RequireTTL}, "postgres", "have to run it", []string{"nothing to run", "kernel"}},
+	} {
+		advice, err := choice.Advise(answers(t, work+test.answers), all(), test.needs...)
+		why := strings.Join(advice.Why, "\n")
+		if err != nil || advice.Backend != test.backend || !strings.Contains(why, test.want) {
+			t.Errorf("%s, %v: %q, %v, %q, want %q and %q", test.answers, test.needs, advice.Backend, err, why, test.backend, test.want)
+		}
+		for _, text := range test.not {
+			if strings.Contains(why, text) {
+				t.Errorf("%s, %v: %q, want no %q", test.answers, test.needs, why, text)
+			}
+		}
+	}
+}
+
 // A service with a replica is advised where failovers must be survived, by a URL that the backend
 // understands.
 func TestFailover(t *testing.T) {

@@ -18,12 +18,20 @@ type look struct {
 	Error  string    `json:"error,omitempty"` // the look has failed, and nothing is known to have changed
 }
 
+// view joins the viewers, or says that there are too many.
+func (s *server) view(w http.ResponseWriter) bool {
+	joined := s.hub.join()
+	if !joined {
+		http.Error(w, fmt.Sprintf("%d pages are open already", maxViewers), http.StatusServiceUnavailable)
+	}
+	return joined
+}
+
 // events sends all locks, and then what each look has found to be different, also if that is
 // nothing: so the page knows that it is up to date. A viewer that is slow misses pictures, and gets
 // the difference to the newest one.
 func (s *server) events(w http.ResponseWriter, r *http.Request) {
-	if !s.hub.join() { //nolint:contextcheck // the looks are for all viewers
-		http.Error(w, fmt.Sprintf("%d pages are open already", maxViewers), http.StatusServiceUnavailable)
+	if !s.view(w) { //nolint:contextcheck // the looks are for all viewers
 		return
 	}
 	defer s.hub.leave()

@@ -38,6 +38,20 @@ func hostname(host string) string {
 	return strings.ToLower(name)
 }
 
+// own refuses requests that the pages of other sites make, also those that change nothing: they would have the service
+// asked again and again. A program and an address that somebody types send no such header, or "none". "same-site" is
+// the page of another port or host name.
+func own(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "none", "same-origin":
+			next.ServeHTTP(w, r)
+		default:
+			http.Error(w, "the locks are not shown to other sites", http.StatusForbidden)
+		}
+	})
+}
+
 // authorized refuses requests without the token.
 func (s *server) authorized(next http.HandlerFunc) http.Handler {
 	if s.Token == "" {

@@ -20,26 +20,30 @@ type Lock struct {
 // picture is all locks as one look found them. It never changes.
 type picture struct {
 	locks map[string]json.RawMessage
-	at    time.Time     // when the look began
-	took  time.Duration // how long it took
-	note  string        // which locks are left out; empty: none
-	err   error         // why the look failed; then locks are from the last look that succeeded
+	list  []json.RawMessage // the same, in the order of the list; empty if the look failed
+	at    time.Time         // when the look began
+	took  time.Duration     // how long it took
+	note  string            // which locks are left out; empty: none
+	err   error             // why the look failed; then locks are from the last look that succeeded
 }
 
-// hub looks at the service for all viewers together, and only while there is one.
+// hub looks at the service for all viewers together, and only while there is one. The pause between two looks is the
+// same if all viewers go in between and another one comes.
 type hub struct {
 	every time.Duration
 	list  func(context.Context) ([]Lock, string, error)
+	turn  chan struct{} // full while somebody looks, or waits until a look is due
 
 	mu      sync.Mutex
 	viewers int
-	stop    context.CancelFunc // of the looks under way
+	stop    context.CancelFunc // of the looks for the viewers that there are
 	last    *picture           // nil before the first look after a time without viewers
+	due     time.Time          // when the next look may begin
 	next    chan struct{}      // is closed when there is a later picture
 }
 
 func newHub(every time.Duration, list func(context.Context) ([]Lock, string, error)) *hub {
-	return &hub{every: every, list: list, next: make(chan struct{})}
+	return &hub{every: every, list: list, turn: make(chan struct{}, 1), next: make(chan struct{})}
 }
 
 // maxViewers bounds what a page that is opened again and again costs.
@@ -54,9 +58,12 @@ func (h *hub) join() bool {
 	}
 	h.viewers++
 	if h.viewers == 1 {
+		if !time.Now().Before(h.due) {
+			h.last = nil // this viewer is shown nothing older than others are
+		}
 		ctx, stop := context.WithCancel(context.Background())
 		h.stop = stop
-		go pace.Repeat(ctx, h.every, h.look)
+		go h.repeat(ctx)
 	}
 	return true
 }
@@ -67,7 +74,23 @@ func (h *hub) leave() {
 	h.viewers--
 	if h.viewers == 0 {
 		h.stop()
-		h.last = nil // the next viewer is shown nothing old
+	}
+}
+
+// repeat looks until ctx ends. A look that is under way then goes on, for a viewer that comes soon.
+func (h *hub) repeat(ctx context.Context) {
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-h.turn }()
+	for ctx.Err() == nil {
+		select {
+		case <-time.After(time.Until(h.due)): // only the one whose turn it is changes it
+			h.look(context.WithoutCancel(ctx))
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -88,7 +111,7 @@ func (h *hub) after(ctx context.Context, seen *picture) (*picture, error) {
 	}
 }
 
-// look lists once. A list that was still under way when the last viewer left is nobody's.
+// look lists once.
 func (h *hub) look(ctx context.Context) {
 	p := &picture{at: time.Now()}
 	list, note, err := h.list(ctx)
@@ -96,12 +119,11 @@ func (h *hub) look(ctx context.Context) {
 	p.locks = make(map[string]json.RawMessage, len(list))
 	for _, l := range list {
 		p.locks[l.Key] = l.JSON
+		p.list = append(p.list, l.JSON)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ctx.Err() != nil {
-		return
-	}
+	h.due = time.Now().Add(pace.Pause(h.every, p.took))
 	if err != nil && h.last != nil {
 		p.locks, p.note = h.last.locks, h.last.note
 	}

@@ -155,6 +155,49 @@ func TestLookThatFails(t *testing.T) {
 	})
 }
 
+// Viewers that come and go have the service asked no more often than one that stays.
+func TestViewersThatComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const looksFor = 300 * time.Millisecond // so the pause is 3 s
+		var s service
+		h := newHub(time.Second, func(ctx context.Context) ([]Lock, string, error) {
+			time.Sleep(looksFor)
+			return s.list(ctx)
+		})
+		s.set("a", "1")
+		for range 100 { // during the first look
+			h.join()
+			time.Sleep(time.Millisecond)
+			h.leave()
+		}
+		h.join()
+		first := next(t, h, nil) // the look went on
+		h.leave()
+		s.set("a", "2")
+		others := 0
+		for range 100 {
+			h.join()
+			if next(t, h, nil) != first {
+				others++
+			}
+			h.leave()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if others > 0 {
+			t.Errorf("%d of 100 viewers that come during the pause see another picture", others)
+		}
+		if n := s.looked(); n != 1 {
+			t.Errorf("%d looks, want 1 before the pause is over", n)
+		}
+		time.Sleep(time.Minute)
+		h.join()
+		defer h.leave()
+		if p := next(t, h, nil); p == first || s.looked() != 2 {
+			t.Errorf("%d looks, want 2, and nothing old after the pause", s.looked())
+		}
+	})
+}
+
 func TestViewersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(time.Second, new(service).list)

@@ -8,8 +8,9 @@
 //	GET /api/break?...  what taking a lock away will do, in words
 //	POST /api/break     takes a lock away from its holder
 //
-// However many look at the page, the service is asked once for all of them, and not at all while nobody
-// looks. Only POST changes anything on the service, where a Breaker is given.
+// However many look at the page, and ask for all locks, the service is asked once for all of them, and not at all
+// while nobody looks. Only the page's own requests and those of programs are answered, and none that another site
+// makes a browser send. Only POST changes anything on the service, where a Breaker is given.
 package ui
 
 import (
@@ -63,7 +64,7 @@ func Handler(c Config) http.Handler {
 		answers["GET /api/break"], answers["POST /api/break"] = s.question, s.take
 	}
 	for path, answer := range answers {
-		mux.Handle(path, s.authorized(answer))
+		mux.Handle(path, own(s.authorized(answer)))
 	}
 	return s.guarded(http.NewCrossOriginProtection().Handler(mux))
 }
@@ -80,20 +81,23 @@ func (s *server) info(w http.ResponseWriter, _ *http.Request) {
 // noteHeader says which locks an answer leaves out.
 const noteHeader = "Locker-Note"
 
+// locks answers with the last picture, as an event would have it.
 func (s *server) locks(w http.ResponseWriter, r *http.Request) {
-	list, note, err := s.List(r.Context())
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
+	if !s.view(w) { //nolint:contextcheck // the looks are for all viewers
 		return
 	}
-	all := make([]json.RawMessage, 0, len(list))
-	for _, l := range list {
-		all = append(all, l.JSON)
+	defer s.hub.leave()
+	p, err := s.hub.after(r.Context(), nil)
+	switch {
+	case err != nil: // the client has gone
+	case p.err != nil:
+		http.Error(w, p.err.Error(), http.StatusBadGateway)
+	default:
+		if p.note != "" {
+			w.Header().Set(noteHeader, p.note)
+		}
+		writeJSON(w, append([]json.RawMessage{}, p.list...)) // no list is []
 	}
-	if note != "" {
-		w.Header().Set(noteHeader, note)
-	}
-	writeJSON(w, all)
 }
 
 func (s *server) lock(w http.ResponseWriter, r *http.Request) {

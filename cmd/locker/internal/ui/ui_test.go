@@ -106,6 +106,7 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	s.leaveOut("one lock")
+	time.Sleep(2 * configOf(s).Every) // an answer may be as old as that
 	if got := get(t, server, "/api/locks", nil); got.code != 200 || got.text != `[{"key":"a"}]` || got.header.Get("Locker-Note") != "one lock" {
 		t.Errorf("a list that leaves a lock out: %d, %q, %v, want what is known and a note", got.code, got.text, got.header)
 	}
@@ -149,6 +150,34 @@ func TestOtherHostsAreRefused(t *testing.T) {
 				t.Errorf("%s of host %q: %d, want %d", path, host, got.code, code)
 			}
 		}
+	}
+}
+
+// The pages of other sites can't have the service asked, though they could not read the answer. A link to the page works.
+func TestOtherSitesAreRefused(t *testing.T) {
+	s := &service{}
+	server := serve(t, s, nil)
+	server.Client().Timeout = 10 * time.Second // events that are sent have no end
+	for site, code := range map[string]int{"": 200, "none": 200, "same-origin": 200, "same-site": 403, "cross-site": 403, "other": 403} {
+		for _, path := range []string{"/api/info", "/api/locks", "/api/lock?name=a"} {
+			got := get(t, server, path, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) })
+			if got.code != code {
+				t.Errorf("%s from %q: %d, want %d", path, site, got.code, code)
+			}
+		}
+	}
+	looked := s.looked()
+	for _, site := range []string{"same-site", "cross-site"} {
+		fromThere := func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) }
+		if got := get(t, server, "/", fromThere); got.code != 200 {
+			t.Errorf("the page from %q: %d", site, got.code)
+		}
+		if got := get(t, server, "/events", fromThere); got.code != 403 {
+			t.Errorf("the events from %q: %d, want 403", site, got.code)
+		}
+	}
+	if n := s.looked(); n != looked {
+		t.Errorf("the service was asked %d times for other sites", n-looked)
 	}
 }
 
