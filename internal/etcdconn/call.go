@@ -33,11 +33,14 @@ func (c *call) attempt(
 ) error {
 	ctx, cancel := context.WithTimeout(c.context(ctx), limit)
 	defer cancel()
-	if err := m.connected(ctx); err != nil {
-		return err
+	began := time.Now()
+	err := m.connected(ctx)
+	if err == nil {
+		m.redial()
+		err = rpctypes.Error(request(ctx, m))
 	}
-	m.redial()
-	return rpctypes.Error(request(ctx, m))
+	m.noteSilence(began, err != nil && ctx.Err() != nil)
+	return err
 }
 
 // context returns the context of c's request.

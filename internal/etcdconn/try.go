@@ -24,6 +24,9 @@ const (
 // refuses is treated like a server that doesn't answer: the next one is asked. If no member may
 // answer later, there is one round.
 //
+// A member is left when an attempt at it has failed. If ctx has ended, that says nothing of the member
+// until it has been silent for half of limit: callers that give up early don't take others away from it.
+//
 // late says that a copy of the request may still be executed, whose answer was not waited for. That
 // is possible also when the request has been answered.
 func (c *Cluster) try(
@@ -65,7 +68,9 @@ func (c *Cluster) try(
 				tried--
 				continue
 			}
-			c.leave(m)
+			if ctx.Err() == nil || m.isSilent(limit) {
+				c.leave(m)
+			}
 			if ctx.Err() != nil {
 				return late, failed.err()
 			}
