@@ -2,6 +2,7 @@ package etcdconn
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,13 +28,12 @@ func TestCallersThatGiveUp(t *testing.T) {
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			t.Parallel()
-			answers := make(chan bool, 1)
+			var silent atomic.Bool
 			var addrs []string
-			for range 2 {
+			for range 5 {
 				addrs = append(addrs, serve(t, func(ctx context.Context) (*pb.TxnResponse, error) {
-					select {
-					case <-answers:
-					case <-ctx.Done():
+					if silent.Load() {
+						<-ctx.Done()
 					}
 					return &pb.TxnResponse{Header: &pb.ResponseHeader{ClusterId: 1}}, ctx.Err()
 				}))
@@ -45,18 +45,19 @@ func TestCallersThatGiveUp(t *testing.T) {
 				_, err := cluster.Txn(ctx, limit, nil, nil, nil)
 				return err
 			}
-			answers <- true
-			if err := ask(10 * time.Second); err != nil {
-				t.Fatalf("Txn = %v", err)
+			answered := func() {
+				silent.Store(false)
+				if err := ask(10 * time.Second); err != nil {
+					t.Fatalf("Txn = %v", err)
+				}
 			}
+			answered()
 			before := cluster.Host()
 			for i, patience := range c.callers {
 				if c.answers && i == len(c.callers)-1 {
-					answers <- true
-					if err := ask(10 * time.Second); err != nil {
-						t.Fatalf("Txn = %v", err)
-					}
+					answered()
 				}
+				silent.Store(true)
 				if err := ask(patience); err == nil {
 					t.Error("Txn = nil, want no answer")
 				}
