@@ -50,7 +50,7 @@ func HostOf(endpoint string) string {
 func (m *member) refuse(why error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.refused = fmt.Errorf("%w: %s", why, m.host())
+	m.refused = fmt.Errorf("%w: %s; if a member is there now, open the locker again", why, m.host())
 	return m.refused
 }
 
@@ -90,6 +90,13 @@ func (m *member) isSilent(limit time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.silence >= limit/2
+}
+
+// isRedialled reports whether redial has had an effect not longer ago than that.
+func (m *member) isRedialled(ago time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.redialled) <= ago
 }
 
 // redial makes a connection that has failed dial again now. gRPC's back-off may end two minutes

@@ -18,7 +18,8 @@ const (
 
 // try asks one member after the other until one answers, each for limit at most, and all until ctx
 // is over. It begins another round while a member may answer later. For example, no leader has been
-// elected yet. The error has the reasons of all members that were asked.
+// elected yet, or the member is just being dialled. The error has the reasons of all members that were
+// asked.
 //
 // A refusal ends it if it comes from a member of the own cluster. A server of another cluster that
 // refuses is treated like a server that doesn't answer: the next one is asked. If no member may
@@ -58,7 +59,7 @@ func (c *Cluster) try(
 			if final {
 				return late, err
 			}
-			mayAnswer = mayAnswer || r.sent() && !rejected(err) && !errors.Is(err, ErrForeign) && !errors.Is(err, ErrBehind)
+			mayAnswer = mayAnswer || r.mayAnswer(limit, m, err)
 			if IsOverdue(err) && r.sent() {
 				silent++
 			}
@@ -83,4 +84,15 @@ func (c *Cluster) try(
 			return late, failed.err()
 		}
 	}
+}
+
+// mayAnswer reports whether m, where the call has failed with err, may answer later.
+func (c *call) mayAnswer(limit time.Duration, m *member, err error) bool {
+	switch {
+	case rejected(err) || errors.Is(err, ErrForeign) || errors.Is(err, ErrBehind):
+		return false
+	case c.sent():
+		return true
+	}
+	return m.isRedialled(limit / 8) // the error is perhaps of the dial before
 }
