@@ -70,8 +70,8 @@
 // same time. The driver makes connections of its own with it, one for each member, so that it can
 // leave a member that doesn't answer; they are closed with the Locker. If the client has
 // grpc.WithBlock, a member that can't be reached is one that doesn't answer, and the others are
-// asked. Set DialKeepAliveTime (10 s) and DialKeepAliveTimeout (2 s), or a dead connection is
-// noticed late.
+// asked. Set DialKeepAliveTime (10 s), DialKeepAliveTimeout (2 s) and, among the DialOptions,
+// grpc.WithIdleTimeout (1 min), or a dead connection is noticed late.
 //
 // What wraps the client is not used: with client.KV = namespace.NewKV(…) the keys of the locks are
 // still below the prefix that [WithPrefix] sets, outside the namespace, and [Owner.IsOwner] in a

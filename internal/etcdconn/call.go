@@ -2,6 +2,7 @@ package etcdconn
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -9,16 +10,35 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // call is one request to one member. It counts how often gRPC hands the request to a connection:
 // the client repeats a request by itself when its login has expired, among other cases. gRPC asks
 // for the credentials of a call each time, so call is one of these.
-type call struct{ handed atomic.Int32 }
+type call struct {
+	handed  atomic.Int32
+	learner atomic.Bool // a learner has refused it
+}
+
+// errLearnerOnce has the text of a learner's refusal, and a code that the client doesn't repeat.
+var errLearnerOnce = status.Error(codes.Unavailable, rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner))
 
 func (c *call) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	if c.learner.Load() {
+		return nil, errLearnerOnce
+	}
 	c.handed.Add(1)
 	return nil, nil
+}
+
+// ended takes in the error of what gRPC was handed. The client would hand a request to a learner up to
+// 100 times, in the hope that another member gets it.
+func (c *call) ended(err error) {
+	if errors.Is(err, rpctypes.ErrGRPCNotSupportedForLearner) {
+		c.learner.Store(true)
+	}
 }
 
 func (c *call) RequireTransportSecurity() bool { return false }
@@ -33,11 +53,14 @@ func (c *call) attempt(
 ) error {
 	ctx, cancel := context.WithTimeout(c.context(ctx), limit)
 	defer cancel()
-	if err := m.connected(ctx); err != nil {
-		return err
+	began := time.Now()
+	err := m.connected(ctx)
+	if err == nil {
+		m.redial()
+		err = rpctypes.Error(request(ctx, m))
 	}
-	m.redial()
-	return rpctypes.Error(request(ctx, m))
+	m.noteSilence(began, err != nil && ctx.Err() != nil)
+	return err
 }
 
 // context returns the context of c's request.
@@ -60,7 +83,8 @@ func (c *call) maybeDone(err error) bool { return c.maybeLate(err) || c.sent() &
 
 // options are the options of the call in ctx. A connection that has failed is not waited for.
 func options(ctx context.Context, opts ...grpc.CallOption) []grpc.CallOption {
-	return append(opts, grpc.WaitForReady(false), grpc.PerRPCCredentials(callOf(ctx)))
+	c := callOf(ctx)
+	return append(opts, grpc.WaitForReady(false), grpc.PerRPCCredentials(c), grpc.OnFinish(c.ended))
 }
 
 // kvClient adds the options of a call, which clientv3.KV has no parameter for.

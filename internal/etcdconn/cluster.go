@@ -12,9 +12,14 @@
 //   - The client repeats a request by itself when its login has expired (retry_interceptor.go,
 //     unaryClientInterceptor), and gRPC does so when a connection breaks. Whether a request may be
 //     executed late depends on that, so each call counts how often gRPC took it: call.go.
+//   - The client repeats what a learner refuses, up to 100 times at the same member
+//     (retry_interceptor.go, isSafeRetry). Here a learner is left at once: call.go.
 //   - The client waits for connections that have failed (options.go, defaultWaitForReady), and gRPC
 //     waits for up to 120 s before it dials again (backoff.DefaultConfig). Requests here don't
 //     wait, and a connection that has failed is dialled again at once: call.go, member.go.
+//   - etcd's servers permit pings only on connections with requests or streams (server/embed/etcd.go,
+//     PermitWithoutStream). So another connection may have died without a sign, and gRPC keeps it for
+//     30 minutes (dialoptions.go, idleTimeout). A client of [NewClient] closes it after one: login.go.
 //   - Client.Dial returns when the member is reached, or the DialTimeout has passed, if the
 //     caller's client has grpc.WithBlock; and it reads the endpoints without the mutex under which
 //     AutoSync sets them (client.go, Client.dial): dial.go.

@@ -9,9 +9,14 @@ import (
 	"google.golang.org/grpc"
 )
 
+const idleLimit = time.Minute
+
 // NewClient makes a client. clientv3.New waits for the first login of a client with a user until
 // the DialTimeout has passed, and then says nothing but that, also where no member can be reached.
 // So this login doesn't wait for a connection that has failed.
+//
+// A connection that had neither requests nor streams for idleLimit is closed, and made again for the next
+// request. It may have died without a sign, and when the member in use fails, the next one must answer.
 func NewClient(config clientv3.Config) (*clientv3.Client, error) {
 	var over atomic.Bool
 	firstLogin := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -20,7 +25,7 @@ func NewClient(config clientv3.Config) (*clientv3.Client, error) {
 		}
 		return invoke(ctx, method, req, reply, conn, opts...)
 	}
-	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(firstLogin))
+	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(firstLogin), grpc.WithIdleTimeout(idleLimit))
 	defer over.Store(true)
 	return clientv3.New(config)
 }

@@ -29,6 +29,8 @@ type member struct {
 	mu        sync.Mutex
 	free      []*keepaliveStream // open, and not in use
 	redialled time.Time          // when redial last had an effect
+	silence   time.Duration      // of attempts that no answer has come to, since the last answer
+	silentTo  time.Time          // what was before that is in silence, or was answered
 	closed    bool
 	refused   error // why the member is asked for nothing any more
 }
@@ -48,7 +50,7 @@ func HostOf(endpoint string) string {
 func (m *member) refuse(why error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.refused = fmt.Errorf("%w: %s", why, m.host())
+	m.refused = fmt.Errorf("%w: %s; if a member is there now, open the locker again", why, m.host())
 	return m.refused
 }
 
@@ -63,6 +65,38 @@ func (m *member) close() {
 	if m.conn != nil {
 		_ = m.conn.Close()
 	}
+}
+
+// noteSilence takes in an attempt that ends now, and whether it got no answer. Attempts at the same time
+// count once.
+func (m *member) noteSilence(began time.Time, silent bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if !silent {
+		m.silence, m.silentTo = 0, now
+		return
+	}
+	more := now.Sub(began)
+	if began.Before(m.silentTo) {
+		more = now.Sub(m.silentTo)
+	}
+	m.silence, m.silentTo = max(m.silence+more, now.Sub(began)), now
+}
+
+// isSilent reports whether the member has been asked for half of limit without an answer. Several
+// attempts count together: callers may have less time than that, all of them.
+func (m *member) isSilent(limit time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.silence >= limit/2
+}
+
+// isRedialled reports whether redial has had an effect not longer ago than that.
+func (m *member) isRedialled(ago time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.redialled) <= ago
 }
 
 // redial makes a connection that has failed dial again now. gRPC's back-off may end two minutes

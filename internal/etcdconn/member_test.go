@@ -2,6 +2,7 @@ package etcdconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -12,7 +13,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 )
 
@@ -194,6 +197,60 @@ func TestEverybodyRefuses(t *testing.T) {
 				t.Errorf("%v: member %d was asked %d times, want 1 or 2", with, i, n)
 			}
 		}
+	}
+}
+
+// A member has come back, and gRPC would dial it again in a minute. The first request finds out.
+func TestFirstRequestAfterAnOutage(t *testing.T) {
+	l := listen(t)
+	answer := func(s *grpc.Server) {
+		pb.RegisterKVServer(s, &silentKV{reply: func(context.Context) (*pb.TxnResponse, error) {
+			return &pb.TxnResponse{Header: &pb.ResponseHeader{ClusterId: 1}}, nil
+		}})
+	}
+	server := serveAt(t, l, answer)
+	cluster := newCluster(t, clientv3.Config{
+		Endpoints: []string{l.Addr().String()},
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: time.Minute, Multiplier: 1, MaxDelay: time.Minute},
+		})},
+	})
+	if _, err := cluster.Txn(t.Context(), MaxAttempt, nil, nil, nil); err != nil {
+		t.Fatalf("Txn = %v", err)
+	}
+	server.Stop()
+	conn := cluster.allMembers()[0].conn
+	for state := conn.GetState(); state != connectivity.TransientFailure; state = conn.GetState() {
+		conn.WaitForStateChange(t.Context(), state)
+	}
+	back, err := net.Listen("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveAt(t, back, answer)
+	if _, err := cluster.Txn(t.Context(), MaxAttempt, nil, nil, nil); err != nil {
+		t.Errorf("Txn when the member is back = %v", err)
+	}
+}
+
+// A learner is asked once: the client would ask it again and again until the attempt is over, and
+// each copy of the request would count as one that may be late.
+func TestLearnerIsAskedOnce(t *testing.T) {
+	var asked atomic.Int32
+	learner := serve(t, func(context.Context) (*pb.TxnResponse, error) {
+		asked.Add(1)
+		return nil, rpctypes.ErrGRPCNotSupportedForLearner
+	})
+	c := newCluster(t, clientv3.Config{Endpoints: []string{learner, listen(t).Addr().String()}})
+	m := newMember(c, learner)
+	t.Cleanup(m.close)
+	var r call
+	err := r.attempt(t.Context(), time.Second, m, func(ctx context.Context, m *member) error {
+		_, err := m.kv.Txn(ctx).Commit()
+		return err
+	})
+	if n := asked.Load(); n != 1 || !errors.Is(err, errLearner) || r.maybeLate(err) {
+		t.Errorf("it was asked %d times, late %v, with the error %v; want once, not late, a learner's error", n, r.maybeLate(err), err)
 	}
 }
 

@@ -18,11 +18,15 @@ const (
 
 // try asks one member after the other until one answers, each for limit at most, and all until ctx
 // is over. It begins another round while a member may answer later. For example, no leader has been
-// elected yet. The error has the reasons of all members that were asked.
+// elected yet, or the member is just being dialled. The error has the reasons of all members that were
+// asked.
 //
 // A refusal ends it if it comes from a member of the own cluster. A server of another cluster that
 // refuses is treated like a server that doesn't answer: the next one is asked. If no member may
 // answer later, there is one round.
+//
+// A member is left when an attempt at it has failed. If ctx has ended, that says nothing of the member
+// until it has been silent for half of limit: callers that give up early don't take others away from it.
 //
 // late says that a copy of the request may still be executed, whose answer was not waited for. That
 // is possible also when the request has been answered.
@@ -55,7 +59,7 @@ func (c *Cluster) try(
 			if final {
 				return late, err
 			}
-			mayAnswer = mayAnswer || r.sent() && !rejected(err) && !errors.Is(err, ErrForeign) && !errors.Is(err, ErrBehind)
+			mayAnswer = mayAnswer || r.mayAnswer(limit, m, err)
 			if IsOverdue(err) && r.sent() {
 				silent++
 			}
@@ -65,7 +69,9 @@ func (c *Cluster) try(
 				tried--
 				continue
 			}
-			c.leave(m)
+			if ctx.Err() == nil || m.isSilent(limit) {
+				c.leave(m)
+			}
 			if ctx.Err() != nil {
 				return late, failed.err()
 			}
@@ -78,4 +84,15 @@ func (c *Cluster) try(
 			return late, failed.err()
 		}
 	}
+}
+
+// mayAnswer reports whether m, where the call has failed with err, may answer later.
+func (c *call) mayAnswer(limit time.Duration, m *member, err error) bool {
+	switch {
+	case rejected(err) || errors.Is(err, ErrForeign) || errors.Is(err, ErrBehind):
+		return false
+	case c.sent():
+		return true
+	}
+	return m.isRedialled(limit / 8) // the error is perhaps of the dial before
 }

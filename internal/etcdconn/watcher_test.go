@@ -211,8 +211,12 @@ func TestWatchWithAnIDOfTheProxy(t *testing.T) {
 			t.Errorf("%s: %v, want an error that names the proxy: %v", c.why, err, c.refused)
 		}
 		b.s.at.conn = new(grpc.ClientConn)
-		if usable := b.s.at.connected(t.Context()); c.refused != errors.Is(usable, errors.ErrUnsupported) {
+		usable := b.s.at.connected(t.Context())
+		if c.refused != errors.Is(usable, errors.ErrUnsupported) {
 			t.Errorf("%s: the next request there: %v, want it to be refused: %v", c.why, usable, c.refused)
+		}
+		if c.refused && !strings.Contains(usable.Error(), "open the locker again") { // it is refused for ever
+			t.Errorf("%s: %v, want an error that says what to do when the proxy is gone", c.why, usable)
 		}
 	}
 }

@@ -1,0 +1,97 @@
+package etcdconn
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// A caller's time may be over while a member is at work. Others go on with that member, until callers have
+// waited for it for half of an attempt, all in all.
+func TestCallersThatGiveUp(t *testing.T) {
+	const limit = 2 * time.Second
+	for _, c := range []struct {
+		why     string
+		callers []time.Duration // the time that each has, one after the other
+		answers bool            // to a caller before the last one
+		left    bool
+	}{
+		{"one, early", []time.Duration{50 * time.Millisecond}, false, false},
+		{"one, late", []time.Duration{1100 * time.Millisecond}, false, true},
+		{"some, early", []time.Duration{400 * time.Millisecond, 400 * time.Millisecond}, false, false},
+		{"many, early", []time.Duration{400 * time.Millisecond, 400 * time.Millisecond, 400 * time.Millisecond}, false, true},
+		{"many, and one with an answer", []time.Duration{400 * time.Millisecond, 400 * time.Millisecond, 400 * time.Millisecond}, true, false},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			t.Parallel()
+			var silent atomic.Bool
+			var addrs []string
+			for range 5 {
+				addrs = append(addrs, serve(t, func(ctx context.Context) (*pb.TxnResponse, error) {
+					if silent.Load() {
+						<-ctx.Done()
+					}
+					return &pb.TxnResponse{Header: &pb.ResponseHeader{ClusterId: 1}}, ctx.Err()
+				}))
+			}
+			cluster := newCluster(t, clientv3.Config{Endpoints: addrs})
+			ask := func(patience time.Duration) error {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				_, err := cluster.Txn(ctx, limit, nil, nil, nil)
+				return err
+			}
+			answered := func() {
+				silent.Store(false)
+				if err := ask(10 * time.Second); err != nil {
+					t.Fatalf("Txn = %v", err)
+				}
+			}
+			answered()
+			before := cluster.Host()
+			for i, patience := range c.callers {
+				if c.answers && i == len(c.callers)-1 {
+					answered()
+				}
+				silent.Store(true)
+				if err := ask(patience); err == nil {
+					t.Error("Txn = nil, want no answer")
+				}
+			}
+			if left := cluster.Host() != before; left != c.left {
+				t.Errorf("the member was left: %v, want %v", left, c.left)
+			}
+		})
+	}
+}
+
+// Callers that give up at the same time have waited once.
+func TestSilenceIsCountedOnce(t *testing.T) {
+	bubble(t, "in a bubble", func(t *testing.T) {
+		const limit = 2 * time.Second
+		m := &member{}
+		began := time.Now()
+		time.Sleep(limit / 8)
+		for range 100 {
+			m.noteSilence(began, true)
+		}
+		if m.isSilent(limit) {
+			t.Errorf("100 callers that gave up after %v count for %v", limit/8, m.silence)
+		}
+		time.Sleep(limit / 4)
+		m.noteSilence(time.Now().Add(-limit/8), true)
+		if m.isSilent(limit) {
+			t.Errorf("a time in which nobody waited counts: %v", m.silence)
+		}
+		m.noteSilence(began, true)
+		time.Sleep(limit / 8)
+		m.noteSilence(began, true)
+		if !m.isSilent(limit) {
+			t.Errorf("a caller that has waited for %v counts for %v", limit/2, m.silence)
+		}
+	})
+}
