@@ -3,7 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -125,21 +125,29 @@ func (e *engine) callRenew(ctx context.Context, ttl time.Duration, leases []*lea
 	call, cancel := context.WithTimeout(ctx, renewLimit(ttl))
 	defer cancel()
 	locks := make([]Lock, len(leases))
-	reported := make([]atomic.Bool, len(leases))
 	for i, l := range leases {
 		locks[i] = l.lock
 	}
+	var mu sync.Mutex // held while a report is processed, so that none is half done when this returns
+	reported := make([]bool, len(leases))
 	sent := Stamp()
-	e.driver.Renew(call, locks, func(i int, base Instant, err error) {
-		if reported[i].Swap(true) {
+	take := func(i int, base Instant, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if reported[i] {
 			e.answeredLate(leases[i], sent, base, err)
 			return
 		}
+		reported[i] = true
 		report(leases[i], base, markUnanswered(call, err))
-	})
-	for i, l := range leases {
-		if !reported[i].Swap(true) {
-			report(l, 0, markUnanswered(call, errNoReport))
+	}
+	e.driver.Renew(call, locks, take)
+	for i := range leases {
+		mu.Lock()
+		missing := !reported[i]
+		mu.Unlock()
+		if missing {
+			take(i, 0, errNoReport)
 		}
 	}
 }

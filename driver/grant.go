@@ -32,18 +32,14 @@ func (a *attempt) examine() (validity, error) {
 	e.unqueue(l)
 	l.token, l.validity = g.Token, valid
 	l.renewal.predatesGrant = l.renewal.running
-	stale := valid.isStale(a.at, &w.req)
-	if stale && w.isHead() {
-		w.q.askedAt = Stamp() // the renewal that confirms it: the others in the queue rely on an answer
-	}
 	e.mu.Unlock()
 	switch {
 	case g.Token <= 0:
 		return valid, fmt.Errorf("the driver granted token %d: want one above 0, also with FencingNone", g.Token)
 	case g.TTL < l.req.TTL:
 		return valid, fmt.Errorf("the driver granted a TTL of %v: want the %v that was asked for, or more", g.TTL, l.req.TTL)
-	case stale:
-		valid, err := e.verifyGrant(&a.call, l, valid)
+	case valid.isStale(a.at, &w.req):
+		valid, err := a.verifyGrant(valid)
 		a.at = Now()
 		if err != nil {
 			return valid, w.grantError(waited, err)
@@ -66,18 +62,23 @@ func (w *waiter) grantError(waited bool, err error) error {
 }
 
 // verifyGrant renews a grant until the service has confirmed it and validity is left, or the
-// service has said no, or a TTL has passed, or ctx has ended (errUnwanted). It returns the validity
-// that was confirmed.
-func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validity, error) {
-	pause := firstPause
+// service has said no, or a TTL has passed, or nobody wants it any more (errUnwanted). It returns
+// the validity that was confirmed.
+func (a *attempt) verifyGrant(v validity) (validity, error) {
+	ctx, e, pause := &a.call, a.w.e, firstPause
+	answered := true
 	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause, nil) {
+		if answered {
+			a.w.noteAsked()
+		}
 		var err error
 		call := context.WithoutCancel(ctx)
-		e.callRenew(call, l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
+		e.callRenew(call, a.l.req.TTL, []*lease{a.l}, func(_ *lease, base Instant, renewErr error) {
 			if err = renewErr; err == nil {
 				v = v.renewed(base, Now())
 			}
 		})
+		answered = err == nil
 		now := Now()
 		switch {
 		case err == nil && now < v.expiry(), errors.Is(err, locker.ErrLost):
@@ -87,6 +88,15 @@ func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validit
 		}
 	}
 	return v, errUnwanted
+}
+
+// noteAsked notes that the head has asked the service: the others in its queue rely on an answer.
+func (w *waiter) noteAsked() {
+	w.e.mu.Lock()
+	defer w.e.mu.Unlock()
+	if w.isHead() {
+		w.q.askedAt = Stamp()
+	}
 }
 
 // handOut gives the caller a lease of the grant. It ends the acquisition if the grant can't be handed

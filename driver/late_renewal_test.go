@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,15 +46,21 @@ func (d *answersLate) Renew(ctx context.Context, locks []driver.Lock, report fun
 // deadline counts from when the one that was answered was sent.
 func TestRenewalsAnsweredLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		l := openLate(t, &fake{}, ttl/2, func(sent driver.Instant) (driver.Instant, error) { return sent, nil })
+		var newest atomic.Int64 // when the renewal was sent that was answered last
+		newest.Store(int64(driver.Stamp()))
+		l := openLate(t, &fake{}, ttl/2, func(sent driver.Instant) (driver.Instant, error) {
+			newest.Store(int64(sent))
+			return sent, nil
+		})
 		lease := mustAcquire(t, l, "name")
 		for range 100 {
-			time.Sleep(ttl / 10)
+			time.Sleep(ttl/10 + time.Millisecond)
 			if err := lease.Err(); err != nil {
 				t.Fatalf("Err = %v", err)
 			}
-			if left := time.Until(lease.Deadline()); left > validity {
-				t.Fatalf("the deadline is in %v, want %v at most", left, validity)
+			left, want := time.Until(lease.Deadline()), driver.Instant(newest.Load()).Add(validity).Sub(driver.Stamp())
+			if left != want {
+				t.Fatalf("the deadline is in %v, want %v", left, want)
 			}
 		}
 		stats, _ := locker.StatsOf(l)
@@ -108,4 +115,32 @@ func TestALateAnswerFromBeforeTheGrant(t *testing.T) {
 		lease := p.granted()
 		matches(t, "Err", endsAt(t, lease, time.Now(), validity), locker.ErrLost)
 	})
+}
+
+// slowError takes a moment to compare itself with another error.
+type slowError struct{ error }
+
+func (slowError) Is(error) bool {
+	time.Sleep(100 * time.Millisecond)
+	return false
+}
+
+// A report that the driver makes at the moment when Renew returns is processed to its end, before the
+// caller is told how the renewal ended.
+func TestReportsWhileRenewReturns(t *testing.T) {
+	f := &fake{t: t, leaves: true}
+	l := driver.New(reportsAtTheEnd{f}, driver.Config{TTL: time.Minute, Features: locker.FeatureTTL})
+	f.engine = l
+	defer l.Close()
+	lease := mustAcquire(t, l, "name", locker.WithoutRenewal())
+	if err := lease.Renew(callerContext(t)); err == nil {
+		t.Error("Renew = nil, and the driver has reported an error")
+	}
+}
+
+type reportsAtTheEnd struct{ *fake }
+
+func (d reportsAtTheEnd) Renew(ctx context.Context, _ []driver.Lock, report func(int, driver.Instant, error)) {
+	go report(0, 0, slowError{errService})
+	time.Sleep(10 * time.Millisecond)
 }

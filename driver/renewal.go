@@ -134,7 +134,8 @@ func (e *engine) renewed(l *lease, sent, base Instant, err error, background boo
 // answeredLate processes the answer to a renewal that was given up before it came. It counts for the
 // lease all the same, and the next renewal, which may be under way, is needed less urgently. An
 // error says nothing new, unless the lease is lost. sent is when the call of Renew was made: a
-// renewal that began before the grant doesn't count (see end).
+// renewal that began before the grant doesn't count (see end). Of a place in the queue it says that
+// the service answers.
 func (e *engine) answeredLate(l *lease, sent, base Instant, err error) {
 	why := newCause(err)
 	e.mu.Lock()
@@ -142,6 +143,8 @@ func (e *engine) answeredLate(l *lease, sent, base Instant, err error) {
 	now := Now()
 	e.checkDeadline(l, now)
 	switch {
+	case l.phase == queued && err == nil:
+		l.renewal.lastErr, l.renewal.startedAt = nil, now
 	case l.phase != holding || sent < l.heldSince:
 	case why.lost:
 		e.lose(l, why)

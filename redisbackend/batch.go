@@ -21,8 +21,9 @@ type batch struct {
 	reqs    []request
 	answers []answer
 
-	end          time.Time // until when it is sent again
-	persistUntil time.Time // until when a request that is alone waits for its slot
+	asks         context.Context // the caller's: when it has ended, nothing is sent any more
+	end          time.Time       // until when answers are waited for
+	persistUntil time.Time       // until when a request that is alone waits for its slot
 
 	// What is sent next.
 	try   int
@@ -38,15 +39,15 @@ type batch struct {
 // send sends requests in one message, and repeats those that may succeed. All scripts may be
 // repeated. It returns after messageTimeout, or when ctx ends where the connection can obey that.
 func (s *router) send(ctx context.Context, reqs []request) []answer {
-	b := batch{reqs: reqs, answers: make([]answer, len(reqs)), try: 1}
-	ctx = b.setLimits(ctx, s.conn)
+	b := batch{reqs: reqs, answers: make([]answer, len(reqs)), try: 1, asks: ctx}
+	ctx = b.setLimits(s.conn)
 	for s.exchange(ctx, &b); len(b.again) > 0; s.exchange(ctx, &b) {
 		if b.try == 1 { // most messages need no timer
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, b.end)
 			defer cancel()
 		}
-		if !kit.Sleep(ctx, b.pause) {
+		if !kit.Sleep(ctx, b.pause) || b.asks.Err() != nil {
 			break
 		}
 		b.next()
@@ -59,14 +60,17 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 }
 
 // setLimits computes how long the batch may take, and returns the context to send it with.
-func (b *batch) setLimits(ctx context.Context, conn *redisconn.Conn) context.Context {
-	began := time.Now()
+func (b *batch) setLimits(conn *redisconn.Conn) context.Context {
+	ctx, began := b.asks, time.Now()
 	b.end = began.Add(messageTimeout)
-	if b.reqs[0].deadlineOnly { // or ctx is a lane's, which doesn't end
+	switch first := &b.reqs[0]; {
+	case !first.answerBy.IsZero():
+		ctx, b.end = context.WithoutCancel(ctx), first.answerBy
+	case first.deadlineOnly: // or ctx is a lane's, which doesn't end
 		ctx, b.end = conn.DeadlineOnly(ctx, b.end)
 	}
 	limit := b.end
-	if until, limited := ctx.Deadline(); limited && until.Before(limit) {
+	if until, limited := b.asks.Deadline(); limited && until.Before(limit) {
 		limit = until
 	}
 	b.persistUntil = limit.Add(began.Sub(limit) / 4) // three quarters of the time
@@ -112,7 +116,7 @@ func (b *batch) take(ctx context.Context, i int, result any, err error) {
 		// The time was up before the repetition: the earlier error says more.
 	default:
 		a.err = redisconn.Overdue(err)
-		if ctx.Err() == nil && b.repeats(i) {
+		if ctx.Err() == nil && b.asks.Err() == nil && b.repeats(i) {
 			b.again = append(b.again, i)
 		}
 	}

@@ -20,7 +20,8 @@ type redisDriver struct {
 	guarantees locker.Guarantees
 
 	unsentLimit time.Duration // see unsentLimitOf
-	patient     chan struct{} // has a value for each renewal that may outlast its call: see askPatiently
+	renewals    *kit.Tasks    // that may outlast their call: see askPatiently
+	patient     chan struct{} // has a value for each of them
 
 	done func() error // called when the driver is closed; nil: nothing
 }
@@ -31,6 +32,7 @@ func newDriver(conn *redisconn.Conn, c config, done func() error) *redisDriver {
 		router:      newRouter(conn, c.db),
 		guarantees:  Guarantees(),
 		unsentLimit: unsentLimitOf(conn),
+		renewals:    kit.NewTasks(),
 		patient:     make(chan struct{}, conn.PoolSize()/2),
 		done:        done,
 	}
@@ -75,12 +77,12 @@ func (d *redisDriver) releaseGhost(ctx context.Context, key, owner string, ttl t
 	d.router.ask(ctx, request{script: releaseScript, key: key, owner: owner, ttl: ttl, sent: driver.Stamp()})
 }
 
-// Close ends the subscription and its goroutine.
+// Close ends the subscription and its goroutine, and waits for renewals.
 func (d *redisDriver) Close(ctx context.Context) error {
 	d.router.conn.Close()
-	var err error
+	err := d.renewals.Close(ctx)
 	if d.grants != nil {
-		err = d.grants.Close(ctx)
+		err = errors.Join(err, d.grants.Close(ctx))
 	}
 	if d.done != nil {
 		err = errors.Join(err, d.done())

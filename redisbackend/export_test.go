@@ -94,7 +94,7 @@ func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []
 	for i := range reqs {
 		reqs[i] = request{script: acquireScript, key: lockKey("", "a", 0), owner: driver.NewOwner(), ttl: time.Minute}
 	}
-	b := batch{reqs: reqs, answers: make([]answer, n), end: time.Now().Add(messageTimeout), try: 1}
+	b := batch{reqs: reqs, answers: make([]answer, n), end: time.Now().Add(messageTimeout), asks: ctx, try: 1}
 	newRouter(redisconn.NewConn(client, messageTimeout), nil).exchange(ctx, &b)
 	for _, a := range b.answers {
 		errs = append(errs, a.err)

@@ -2,6 +2,7 @@ package redisbackend
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,54 +28,67 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 // askPatiently is the router's askAll for requests that may still be answered when ctx has ended. With
 // a short TTL ctx ends soon, so that another renewal has time. But to give up a message costs its
 // connection, and a server that is slow to answer may be slower still to accept a new one. So the
-// message goes on, for as long as others may take, while the next renewal is sent on another
-// connection: one of the two finds its way, whether the server is slow or the network has dropped a
-// connection. When ctx ends, each request without an answer is reported to have none. If one comes
-// later, that is reported as well.
+// answers to what was sent are waited for, for as long as others may take, while the next renewal is
+// sent on another connection: one of the two finds its way, whether the server is slow or the network
+// has dropped a connection. When ctx ends, each request without an answer is reported to have none. If
+// one comes later, that is reported as well.
 //
 // Half of the connections are left to others.
 func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report func(i int, a answer)) {
-	limit := min(reqs[0].ttl*3/5, messageTimeout) // until shortly before the deadline
-	if until, limited := ctx.Deadline(); !limited || time.Until(until) >= limit || !d.startPatience() {
+	began, limit := time.Now(), messageTimeout
+	for i := range reqs {
+		limit = min(limit, reqs[i].ttl*3/5) // until shortly before the deadline
+	}
+	if until, limited := ctx.Deadline(); !limited || time.Until(until) >= limit {
 		d.router.askAll(ctx, reqs, report)
 		return
 	}
-	var mu sync.Mutex
+	patient := slices.Clone(reqs)
+	for i := range patient {
+		patient[i].answerBy = began.Add(limit)
+	}
+	var mu sync.Mutex // held while an answer is reported, so that none is half done when this returns
 	reported := make([]bool, len(reqs))
 	note := func(i int, a answer) {
 		mu.Lock()
-		again := reported[i]
-		reported[i] = true
-		mu.Unlock()
-		if !again || a.err == nil {
+		defer mu.Unlock()
+		if !reported[i] || a.err == nil {
+			reported[i] = true
 			report(i, a)
 		}
 	}
-	began, done := time.Now(), make(chan struct{})
-	go func() {
+	done := make(chan struct{})
+	if !d.startPatience(func() {
 		defer close(done)
-		defer func() { <-d.patient }()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-		defer cancel()
-		d.router.askAll(ctx, reqs, note)
-	}()
+		d.router.askAll(ctx, patient, note)
+	}) {
+		d.router.askAll(ctx, reqs, report)
+		return
+	}
 	select {
 	case <-done:
 		return
 	case <-ctx.Done():
 	}
-	d.router.conn.DropIdle(began)
-	for i, r := range reqs {
-		note(i, answer{err: d.router.conn.NameServer(ctx, locker.ErrNoAnswer, r.key)})
+	d.router.conn.DoubtIdle(began)
+	for i := range reqs {
+		note(i, answer{err: d.router.conn.NameServer(ctx, locker.ErrNoAnswer, reqs[i].key)})
 	}
 }
 
-// startPatience reports whether another message may outlast the renewal that it is of.
-func (d *redisDriver) startPatience() bool {
+// startPatience calls ask in a goroutine, unless too many are under way or the driver is closed.
+func (d *redisDriver) startPatience(ask func()) bool {
 	select {
 	case d.patient <- struct{}{}:
-		return true
 	default:
 		return false
 	}
+	started := d.renewals.Go(func(context.Context) {
+		defer func() { <-d.patient }()
+		ask()
+	})
+	if !started {
+		<-d.patient
+	}
+	return started
 }

@@ -87,18 +87,23 @@ func TestAnsweredAfterTheNextRenewal(t *testing.T) {
 		if err := first.last()[0]; !errors.Is(err, locker.ErrNoAnswer) || !strings.Contains(err.Error(), f.addr) {
 			t.Errorf("Renew reports %v, want ErrNoAnswer and the address %s", err, f.addr)
 		}
+		between := driver.Stamp()
 		if err := renewAll(t, d, ttl/4, l).last()[0]; err != nil {
 			t.Errorf("the next Renew reports %v", err)
 		}
 		close(held)
 		first.until(t, "nil: the late answer", func(got []error) bool { return got[0] == nil })
+		if base := first.base(); base > between {
+			t.Errorf("the base of the late answer is %v after the call of Renew, want when it was sent", base.Sub(between))
+		}
 	}
 }
 
 // reports is what one call of Renew has reported, also after it has returned.
 type reports struct {
-	mu   sync.Mutex
-	errs []error
+	mu     sync.Mutex
+	errs   []error
+	newest driver.Instant // the base of the last report without an error
 }
 
 func renewAll(t *testing.T, d driver.Driver, limit time.Duration, locks ...driver.Lock) *reports {
@@ -106,12 +111,20 @@ func renewAll(t *testing.T, d driver.Driver, limit time.Duration, locks ...drive
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	r := &reports{errs: make([]error, len(locks))}
-	d.Renew(ctx, locks, func(i int, _ driver.Instant, err error) {
+	d.Renew(ctx, locks, func(i int, base driver.Instant, err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.errs[i] = err
+		if r.errs[i] = err; err == nil {
+			r.newest = base
+		}
 	})
 	return r
+}
+
+func (r *reports) base() driver.Instant {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.newest
 }
 
 // last returns what was reported last about each lock.

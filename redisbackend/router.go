@@ -3,9 +3,11 @@ package redisbackend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
@@ -93,6 +95,10 @@ func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, 
 	for _, part := range shards {
 		all.Go(func() {
 			for some := range slices.Chunk(part, batchSize) {
+				if ctx.Err() != nil {
+					s.leaveOut(ctx, reqs, some, report)
+					continue
+				}
 				sent := make([]request, len(some))
 				for j, i := range some {
 					sent[j] = reqs[i]
@@ -104,4 +110,12 @@ func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, 
 		})
 	}
 	all.Wait()
+}
+
+// leaveOut reports requests for which no time is left.
+func (s *router) leaveOut(ctx context.Context, reqs []request, some []int, report func(i int, a answer)) {
+	for _, i := range some {
+		err := fmt.Errorf("%w: %w", locker.ErrNoAnswer, kit.ErrNotSent)
+		report(i, answer{err: s.conn.NameServer(ctx, err, reqs[i].key)})
+	}
 }

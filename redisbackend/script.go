@@ -75,12 +75,13 @@ type request struct {
 	owner        string
 	ttl          time.Duration // whole milliseconds
 	sent         driver.Instant
-	channel      string  // where grants are heard; "": the request must not be queued
-	said         string  // a line feed and the label; "": there is none
-	late         bool    // of a release: see release.lua
-	taking       *taking // of a break: see break.lua
-	polling      bool    // if it fails it will be made again soon
-	deadlineOnly bool    // its context ends at its deadline, and never before
+	channel      string    // where grants are heard; "": the request must not be queued
+	said         string    // a line feed and the label; "": there is none
+	late         bool      // of a release: see release.lua
+	taking       *taking   // of a break: see break.lua
+	polling      bool      // if it fails it will be made again soon
+	deadlineOnly bool      // its context ends at its deadline, and never before
+	answerBy     time.Time // until when its answer counts; zero: until the end of its context
 }
 
 // taking is what a request to break says of the lease that it takes away.

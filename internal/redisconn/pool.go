@@ -122,8 +122,7 @@ func (p *Pool) put(c *pooledConn, reusable bool) {
 	<-p.slots
 }
 
-// silence is how long a call has been without an answer when it makes other connections doubtful,
-// unless its own time was shorter.
+// silence is how long a call has been without an answer when it makes other connections doubtful.
 const silence = time.Second
 
 // doubt closes idle connections that may be dead like the one of a call. What has ended one
@@ -131,19 +130,26 @@ const silence = time.Second
 // it is when nothing was heard for long, because a firewall may have forgotten all connections that
 // were silent. A server that is a replica now has the other connections as well.
 func (p *Pool) doubt(began time.Time, interrupted bool, cmds []redis.Cmder) {
-	isSilent := interrupted && time.Since(began) >= silence
+	isSilent := interrupted
 	for _, cmd := range cmds {
 		switch err := cmd.Err(); {
 		case err == nil || Unsent(err):
 		case !interrupted && Broken(err), Says(err, "READONLY"):
 			p.dropIdle(time.Now())
 			return
-		case !interrupted && Silent(err):
+		case Silent(err):
 			isSilent = true
 		}
 	}
 	if isSilent {
-		p.dropIdle(began)
+		p.doubtIdle(began)
+	}
+}
+
+// doubtIdle closes the idle connections on which nothing was heard since then, if that is long ago.
+func (p *Pool) doubtIdle(since time.Time) {
+	if time.Since(since) >= silence {
+		p.dropIdle(since)
 	}
 }
 

@@ -178,11 +178,12 @@ func (c *Conn) SendUntil(ctx context.Context, end time.Time, cmds ...redis.Cmder
 	return c.Send(ctx, cmds...)
 }
 
-// DropIdle closes the idle connections of the pool on which nothing was heard since then. A caller calls
-// it when it has heard nothing on another connection for long: they may be dead as well.
-func (c *Conn) DropIdle(since time.Time) {
+// DoubtIdle closes the idle connections of the pool on which nothing was heard since then, if that is
+// a second ago or more. A caller calls it when it has heard nothing on another connection: they may
+// be dead as well.
+func (c *Conn) DoubtIdle(since time.Time) {
 	if c.pool != nil {
-		c.pool.dropIdle(since)
+		c.pool.doubtIdle(since)
 	}
 }
 
