@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -161,6 +162,10 @@ func database(path string, param int) (int, error) {
 	return n, nil
 }
 
+// idleLimit is how long a connection may be unused before the next call replaces it: a firewall may have
+// forgotten it.
+const idleLimit = time.Minute
+
 // Universal returns the settings of a client of all these servers. It repeats nothing by itself,
 // and contexts bound its calls.
 func (t Target) Universal() redis.UniversalOptions {
@@ -169,6 +174,7 @@ func (t Target) Universal() redis.UniversalOptions {
 		MaxRetries:               -1,
 		DialerRetries:            1,
 		ContextTimeoutEnabled:    true,
+		ConnMaxIdleTime:          idleLimit,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 }

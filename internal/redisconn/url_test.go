@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
@@ -42,7 +43,7 @@ func TestTarget(t *testing.T) {
 			t.Fatalf("%s: %d servers, want %d", c.url, len(servers), len(c.addrs))
 		}
 		for i, o := range servers {
-			if o.Addr != c.addrs[i] || o.DB != c.db || o.MaxRetries != -1 || o.DialerRetries != 1 || !o.ContextTimeoutEnabled ||
+			if o.Addr != c.addrs[i] || o.DB != c.db || o.MaxRetries != -1 || o.DialerRetries != 1 || !o.ContextTimeoutEnabled || o.ConnMaxIdleTime != time.Minute ||
 				(o.Network == "unix") != strings.HasPrefix(o.Addr, "/") || (o.TLSConfig != nil) != c.tls {
 				t.Errorf("%s: the settings of a server are %+v", c.url, o)
 			}
