@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/pgbackend"
 )
 
 // A connection that is silent, with leases on it, keeps nobody from what another one can do.
@@ -24,11 +25,7 @@ func silenced(t *testing.T) (f *fake, l locker.Locker, lease locker.Lease, tx fu
 	t.Helper()
 	f, pg := openPiped(t)
 	lease = acquireAs(t, pg, "x")
-	f.change(func(f *fake) {
-		for c := range f.conns {
-			f.mute = c
-		}
-	})
+	f.mutes()
 	if _, err := locker.TryAcquire(t.Context(), pg, "b"); !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, locker.ErrHeld) {
 		t.Fatalf("TryAcquire on a silent connection = %v, want ErrNoAnswer", err)
 	}
@@ -36,6 +33,15 @@ func silenced(t *testing.T) (f *fake, l locker.Locker, lease locker.Lease, tx fu
 		_, err := pg.LockTx(ctx, &answeringTx{answers: []string{"granted"}}, "tx")
 		return err
 	}
+}
+
+// mutes makes the only connection silent.
+func (f *fake) mutes() {
+	f.change(func(f *fake) {
+		for c := range f.conns {
+			f.mute = c
+		}
+	})
 }
 
 // Whatever any connection can do is done by another one at once. The lease on the silent one lasts until
@@ -174,32 +180,60 @@ func TestSlowServerGetsNoMoreConnections(t *testing.T) {
 func TestSilentConnectionIsHeardBeforeAnotherIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
+		hangs, dial := false, config.ConnConfig.DialFunc
+		config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if hangs {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return dial(ctx, network, addr)
+		}
 		l := openWith(t, config)
 		defer closeLocker(t, l)
 		acquireAs(t, l, "x")
+		hangs = true
 		f.change(func(f *fake) { f.slow = 4 * time.Second })
 		if _, err := locker.TryAcquire(t.Context(), l, "b"); !errors.Is(err, locker.ErrNoAnswer) {
 			t.Fatalf("TryAcquire = %v, want ErrNoAnswer", err)
 		}
-		f.change(func(f *fake) {
-			f.slow = 0
-			f.before = failsToConnect
-		})
-		time.Sleep(time.Second)
-		if _, err := locker.TryAcquire(t.Context(), l, "c"); err == nil {
-			t.Error("TryAcquire = a lease, want the error of the connection: nothing was heard yet")
+		f.change(func(f *fake) { f.slow = 0 })
+		began := time.Now()
+		if _, err := locker.TryAcquire(t.Context(), l, "c"); err != nil || time.Since(began) > 6*time.Second {
+			t.Errorf("TryAcquire = %v after %v, want a lease on the connection that is heard again, after 5 s", err, time.Since(began))
 		}
-		time.Sleep(2 * time.Second)
-		acquireAs(t, l, "c")
 	})
 }
 
-// failsToConnect refuses the first statement of a connection.
-func failsToConnect(sql string) string {
-	if strings.HasPrefix(sql, "SELECT pg_catalog.pg_backend_pid(), ") {
-		return "53300 too many connections"
+// What has left nothing on the connection that doesn't answer goes on with another one.
+func TestFirstToNoticeTheSilence(t *testing.T) {
+	for what, call := range map[string]func(ctx context.Context, l *pgbackend.Locker) error{
+		"LockTx": func(ctx context.Context, l *pgbackend.Locker) error {
+			_, err := l.LockTx(ctx, &answeringTx{answers: []string{"granted"}}, "tx")
+			return err
+		},
+		"TryAcquire, behind a request of a caller that has gone": func(ctx context.Context, l *pgbackend.Locker) error {
+			limited, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+			defer cancel()
+			if _, err := locker.TryAcquire(limited, l, "b"); err == nil {
+				return errors.New("the connection is not silent")
+			}
+			_, err := locker.TryAcquire(ctx, l, "b")
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, l := openPiped(t)
+				defer closeLocker(t, l)
+				acquireAs(t, l, "x")
+				f.mutes()
+				began := time.Now()
+				if err := call(t.Context(), l); err != nil || time.Since(began) > 5*time.Second/2 {
+					t.Errorf("%s = %v after %v, want nil after 2 s", what, err, time.Since(began))
+				}
+			})
+		})
 	}
-	return ""
 }
 
 // Connections to several hosts may take longer than the first request of an acquisition may.

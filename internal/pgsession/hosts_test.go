@@ -28,7 +28,7 @@ func (n *network) resolve(ctx context.Context, name string) ([]string, error) {
 	if n.deaf {
 		time.Sleep(time.Hour)
 	}
-	return nil, ctx.Err()
+	return nil, &net.DNSError{UnwrapErr: ctx.Err(), Err: "timeout", Name: name, IsTimeout: true}
 }
 
 func (n *network) dial(ctx context.Context, _, addr string) (net.Conn, error) {
