@@ -44,7 +44,7 @@ func TestPostgresSilentConnection(t *testing.T) {
 	}
 	free := step.LockName(t)
 	for i := range 10 {
-		step.FreeWithin(t, time.Second, l, fmt.Sprint(free, "-", i))
+		step.FreeWithin(t, itest.ShortWait, l, fmt.Sprint(free, "-", i))
 	}
 	limited, cancel := context.WithTimeout(t.Context(), itest.ShortWait)
 	defer cancel()
@@ -67,7 +67,7 @@ func TestPostgresSilentConnection(t *testing.T) {
 	waiter.Cancel(nil)
 	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, held, 0) })
 	step.WantHeld(t, l, mine.Name())
-	if took := time.Since(began); took > 15*time.Second || mine.Err() != nil {
+	if took := time.Since(began); took > 20*time.Second || mine.Err() != nil {
 		t.Errorf("all of it took %v, and the lease on the silent connection: %v, want nil", took, mine.Err())
 	}
 
