@@ -25,6 +25,8 @@ import (
 //	leave    no key is reserved any more                  there are none            in the background, by Close
 //	Close    the Locker or the pool is closed             are lost                  when the server has confirmed it, or ctx ends
 //	End      it has failed                                are lost                  at once
+//
+// A connection that is silent is passed over for a while, which ends nothing: see silence.go.
 type conn struct {
 	*pgsession.Session
 	d      *pgDriver
@@ -41,6 +43,7 @@ type conn struct {
 	isWaiter bool         // it is a waiter's; the driver's mutex guards this
 	base     atomic.Int64 // of its leases: the last one that a renewal, or the grant to a waiter, has reported. A driver.Instant
 	overdue  atomic.Bool  // the last renewal had no answer in time
+	silent   atomic.Bool  // a call had no answer, and the server had been silent: see isSilent
 	leases   atomic.Int32 // that are attached to this connection
 
 	mu       sync.Mutex
@@ -86,6 +89,9 @@ func (c *conn) resign() (isUseless bool) {
 	c.resigned = true
 	return len(c.reserved) == 0
 }
+
+// isOpen reports whether further leases can be attached to c, which may be nil.
+func (c *conn) isOpen() bool { return c != nil && c.Err() == nil && !c.hasResigned() }
 
 func (c *conn) hasResigned() bool {
 	c.mu.Lock()
@@ -144,30 +150,6 @@ func (c *conn) ended(cause error) {
 	for _, l := range locks {
 		l.connectionEnded(c, cause)
 	}
-}
-
-// exec executes a statement, and ends the connection when it has been silent for so long that no
-// lease on it can be alive.
-func (c *conn) exec(ctx context.Context, sql string) (*pgsession.Call, error) {
-	return c.endIfSilent(c.Exec(ctx, sql))
-}
-
-// execUrgent is exec for renewals.
-func (c *conn) execUrgent(ctx context.Context, sql string) (*pgsession.Call, error) {
-	return c.endIfSilent(c.ExecUrgent(ctx, sql))
-}
-
-// endIfSilent ends a connection that has no answer, unless a lease may still be alive on it: those
-// end a TTL after the last statement that was answered, which was sent before the one that has no
-// answer. It returns what it is given.
-func (c *conn) endIfSilent(r *pgsession.Call, err error) (*pgsession.Call, error) {
-	if errors.Is(err, locker.ErrNoAnswer) {
-		silence := c.Silence()
-		if c.leases.Load() == 0 && silence >= maxCall/2 || silence > c.pool.ttl {
-			c.End(errSilent)
-		}
-	}
-	return r, err
 }
 
 // admit makes a token of a value that the sequence has given on this connection.

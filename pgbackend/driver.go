@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -42,7 +41,7 @@ type pgDriver struct {
 	names      names
 	labels     *labels
 
-	lostProbes atomic.Int32 // see probeFunctions
+	lostProbes lostProbes
 
 	mu     sync.Mutex // guards the rest
 	closed bool

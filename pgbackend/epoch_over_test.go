@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/pgbackend"
 )
@@ -16,11 +18,16 @@ import (
 func openPiped(t *testing.T) (*fake, *pgbackend.Locker) {
 	t.Helper()
 	f, config := piped(t)
+	return f, openWith(t, config)
+}
+
+func openWith(t *testing.T, config *pgxpool.Config) *pgbackend.Locker {
+	t.Helper()
 	l, err := pgbackend.New(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, l
+	return l
 }
 
 func keyNamed(name string) string {

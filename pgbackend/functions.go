@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
@@ -87,7 +89,24 @@ func (c *conn) outcome(ctx context.Context, kind kind, call *pgsession.Call, flo
 const (
 	maxProbe      = 3 * time.Second / 2 // for the answer to the first function call of a connection
 	maxLostProbes = 2                   // connections in a row that have not answered it
+	probePause    = 10 * time.Minute    // after those, until the next one is tried: it may have been a slow moment
 )
+
+// lostProbes are the connections in a row whose first function call had no answer.
+type lostProbes struct {
+	count atomic.Int32
+	last  atomic.Int64 // a driver.Instant
+}
+
+func (l *lostProbes) add() {
+	l.last.Store(int64(driver.Stamp()))
+	l.count.Add(1)
+}
+
+// pause reports whether no function call is tried for now.
+func (l *lostProbes) pause() bool {
+	return l.count.Load() >= maxLostProbes && driver.Stamp() < driver.Instant(l.last.Load()).Add(probePause)
+}
 
 var errNoFunctions = errors.New("a function call had no answer")
 
@@ -98,7 +117,7 @@ var errNoFunctions = errors.New("a function call had no answer")
 // any other failure it can't be used: the error matches errNoFunctions, and the caller makes
 // another one.
 func (c *conn) probeFunctions(ctx context.Context) error {
-	if c.d.lostProbes.Load() >= maxLostProbes {
+	if c.d.lostProbes.pause() {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, maxProbe)
@@ -116,11 +135,11 @@ func (c *conn) probeFunctions(ctx context.Context) error {
 	}
 	if err != nil {
 		if ctx.Err() == nil { // otherwise the answer was not waited for
-			c.d.lostProbes.Add(1)
+			c.d.lostProbes.add()
 		}
 		return fmt.Errorf("%w: %w", errNoFunctions, err)
 	}
-	c.d.lostProbes.Store(0)
+	c.d.lostProbes.count.Store(0)
 	pid, err := call.Result(0)
 	c.takesFunctions = err == nil && pid == c.PID
 	return nil

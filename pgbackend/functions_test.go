@@ -232,3 +232,41 @@ func TestWhatGoesByStatements(t *testing.T) {
 		t.Errorf("%d locks are left, want 2", n)
 	}
 }
+
+// A slow moment in which two connections are made doesn't switch function calls off for good.
+func TestFunctionCallsAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		swallows := func(sql string) string {
+			if sql == "pg_backend_pid()" {
+				return "swallow"
+			}
+			return ""
+		}
+		f.change(func(f *fake) { f.before = swallows })
+		l := openWith(t, config)
+		defer closeLocker(t, l)
+		byStatements := func(ttl time.Duration) bool {
+			before := f.statements("SELECT 1, CASE WHEN pg_try_advisory_lock(")
+			releaseNow(t, acquireAs(t, l, "a", locker.WithTTL(ttl)))
+			return f.statements("SELECT 1, CASE WHEN pg_try_advisory_lock(") > before
+		}
+		made := f.pids
+		if !byStatements(10*time.Second) || f.pids != made+1 {
+			t.Errorf("%d connections were made after two without an answer, want one without function calls", f.pids-made)
+		}
+		time.Sleep(11 * time.Minute)
+		made = f.pids
+		if !byStatements(11*time.Second) || f.pids != made+2 {
+			t.Errorf("%d connections were made when one was tried again, want 2: function calls are still swallowed", f.pids-made)
+		}
+		f.change(func(f *fake) { f.before = nil })
+		if !byStatements(12 * time.Second) {
+			t.Error("a connection just after that takes function calls, want that it wasn't tried")
+		}
+		time.Sleep(11 * time.Minute)
+		if byStatements(13 * time.Second) {
+			t.Error("a connection takes no function calls, though the server answers them by now")
+		}
+	})
+}

@@ -104,13 +104,17 @@ func (l *lock) leave() {
 }
 
 // tryShared asks for the lock on the shared connection. again says that the caller may try again at
-// once on a new connection: this one was broken, maybe for a long time.
+// once on a new connection: this one was broken, maybe for a long time. It doesn't after a request that
+// has had no answer on a silent connection: what that may have got there must be removed first.
 func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err error) {
-	c, err := l.pool.sharedConn(ctx)
-	if err != nil {
+	if err := l.removeFromShared(ctx); err != nil { // what an earlier try may have left on a connection that broke
 		return g, false, err
 	}
-	if err := l.removeFromShared(ctx); err != nil { // what an earlier try may have left on a connection that broke
+	if l.pool.isLeasedInSilence(l.key) {
+		return g, false, l.held(ctx)
+	}
+	c, err := l.pool.sharedConn(ctx)
+	if err != nil {
 		return g, false, err
 	}
 	err = c.reserve(l)
@@ -118,7 +122,7 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 	// after that lock's request.
 	if errors.Is(err, locker.ErrHeld) && !c.isLeased(l.key) {
 		if err := c.awaitEarlier(ctx); err != nil {
-			return g, c.Err() != nil, err
+			return g, !c.isOpen() || c.isSilent(), err
 		}
 		err = c.reserve(l)
 	}
@@ -139,9 +143,9 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
 		l.leftShared(c)
-		return g, c.Err() != nil, err
+		return g, !c.isOpen() || c.isSilent(), err
 	case err != nil:
-		return g, c.Err() != nil || c.hasResigned(), err
+		return g, !c.isOpen(), err
 	case token == 0:
 		l.leftShared(c)
 		return g, false, l.held(ctx)

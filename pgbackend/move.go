@@ -115,7 +115,7 @@ func (l *lock) clearEarlier(ctx context.Context, c *conn) error {
 
 // leaveEarlier gives the lock back on the shared connection of an earlier try, in half of the time: if
 // that is silent, W has to be renewed. The request goes on then. It does no harm however late it is
-// executed: nothing more is reserved on that connection.
+// executed: the key is reserved there for l alone, and what l asks for there comes after it.
 func (l *lock) leaveEarlier(ctx context.Context) error {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()

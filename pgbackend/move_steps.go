@@ -72,6 +72,7 @@ func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
 	defer cancel()
 	l.mu.Lock()
 	l.shared, l.sharedHas = c, inSharedMode
+	l.late = lateGive{} // of an earlier try: what is given back by it comes before what c gets now
 	l.mu.Unlock()
 	sql := fmt.Sprintf("pg_try_advisory_lock_shared(%s)", l.key.lock())
 	if again {

@@ -6,12 +6,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
 // pool is the connections for leases of one TTL: the one that they share, which is made when it is
-// wanted, and those that are kept for waiters. It is a [kit.Session]: an acquisition has joined it
+// wanted, another one after that was silent, and those that are kept for waiters. It is a [kit.Session]: an acquisition has joined it
 // until everything of the acquisition is removed.
 type pool struct {
 	d   *pgDriver
@@ -21,6 +22,7 @@ type pool struct {
 
 	mu      sync.Mutex
 	shared  *conn
+	other   *conn          // the shared one before, which was silent: see silence.go
 	idle    []*conn        // of waiters that have gone
 	closed  bool           // no acquisition is attached to it any more
 	retryAt driver.Instant // no shared connection is made before, because the last one led to a former primary
@@ -34,13 +36,25 @@ const (
 )
 
 // sharedConn returns the shared connection. One whose epoch is over is given up, and another one is
-// made. ctx covers the waiting. If it ends before the connection is made, the connection is made all
-// the same, for the next one.
+// made; so is one when it is silent. ctx covers the waiting, within maxConnectWait. If that ends before
+// the connection is made, the connection is made all the same, for the next one.
 func (p *pool) sharedConn(ctx context.Context) (*conn, error) {
 	if c := p.currentShared(); c != nil {
 		return c, nil
 	}
-	return p.making.Do(ctx, p.d.tasks, p.connectShared)
+	limited, cancel := context.WithTimeout(ctx, maxConnectWait)
+	defer cancel()
+	c, err := p.making.Do(limited, p.d.tasks, p.connectShared)
+	if err == nil {
+		return c, nil
+	}
+	if c := p.currentShared(); c != nil { // one that was silent was heard meanwhile
+		return c, nil
+	}
+	if limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: no connection was made within %v, and making it goes on", locker.ErrNoAnswer, maxConnectWait)
+	}
+	return nil, err
 }
 
 // sharedWithoutWaiting returns the shared connection if there is one. Otherwise it is nil, and the
@@ -53,23 +67,41 @@ func (p *pool) sharedWithoutWaiting(ctx context.Context) *conn {
 }
 
 // existingShared is the shared connection; nil if there is none that further leases can be attached
-// to.
+// to. If it has ended, or is silent, the other one takes its place.
 func (p *pool) existingShared() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shared != nil && p.shared.Err() == nil && !p.shared.hasResigned() {
+	if p.hasOther() && (!p.shared.isOpen() || p.shared.isSilent() && !p.other.isSilent()) {
+		p.shared, p.other = p.other, p.shared
+	}
+	if p.shared.isOpen() {
 		return p.shared
 	}
 	return nil
 }
 
-// currentShared is existingShared, without a connection whose epoch is over. Such a one is given up.
+// hasOther reports whether the other connection can take the place of the shared one. The mutex is
+// held.
+func (p *pool) hasOther() bool { return p.other.isOpen() && !p.other.isOfOldEpoch() }
+
+// currentShared is existingShared, without a connection whose epoch is over, and without a silent one
+// that can be replaced. The former is given up.
 func (p *pool) currentShared() *conn {
 	c := p.existingShared()
-	if c == nil || !c.isOfOldEpoch() {
+	switch {
+	case c == nil:
+		return nil
+	case c.isOfOldEpoch():
+		c.giveUp(errOldEpoch)
+		return nil
+	case !c.isSilent():
 		return c
 	}
-	c.giveUp(errOldEpoch)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hasOther() { // which is silent as well
+		return c
+	}
 	return nil
 }
 
@@ -87,6 +119,9 @@ func (p *pool) connectShared(ctx context.Context) (*conn, error) {
 	}
 	p.mu.Lock()
 	closed := p.closed
+	if p.shared.isOpen() { // it was silent
+		p.other = p.shared
+	}
 	p.shared = c
 	p.mu.Unlock()
 	if closed {
@@ -126,10 +161,12 @@ func (p *pool) Close(ctx context.Context) error {
 	defer cancel()
 	p.mu.Lock()
 	conns := p.idle
-	if p.shared != nil {
-		conns = append(conns, p.shared)
+	for _, c := range []*conn{p.shared, p.other} {
+		if c != nil {
+			conns = append(conns, c)
+		}
 	}
-	p.idle, p.shared, p.closed = nil, nil, true
+	p.idle, p.shared, p.other, p.closed = nil, nil, nil, true
 	p.mu.Unlock()
 	var all sync.WaitGroup
 	for _, c := range conns {

@@ -85,7 +85,10 @@ func (b *breaking) await(ctx context.Context, l locker.Locker, v victim, began t
 			text := "free after " + short(time.Since(began))
 			if s.Holder != nil {
 				who := rowOf(l.Guarantees().Backend, s, time.Now()).Holder.who()
-				text = fmt.Sprintf("passed on after %s; now held by %s (token %d)", short(time.Since(began)), who, s.Holder.Token)
+				text = fmt.Sprintf("passed on after %s; now held by %s", short(time.Since(began)), who)
+				if s.Holder.Token != 0 { // on Postgres it isn't known before the next renewal
+					text += fmt.Sprintf(" (token %d)", s.Holder.Token)
+				}
 			}
 			if _, err := fmt.Fprintln(b.out, text); err != nil { // no failure: exitOutput would say that nothing was taken away
 				flush(sayAside(b.stderr, text+"; the output could not be written: "+err.Error()))

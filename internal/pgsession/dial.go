@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -63,41 +61,6 @@ func Dial(ctx context.Context, config *pgxpool.Config) (*Conn, error) {
 
 // DefaultApplication is the application_name of a connection whose configuration has none.
 const DefaultApplication = "locker"
-
-// Hosts counts the servers that a configuration names.
-func Hosts(c *pgx.ConnConfig) int {
-	type addr struct {
-		host string
-		port uint16
-	}
-	all := []addr{{c.Host, c.Port}}
-	for _, f := range c.Fallbacks { // the same host may come twice, with TLS and without
-		if a := (addr{f.Host, f.Port}); !slices.Contains(all, a) {
-			all = append(all, a)
-		}
-	}
-	return len(all)
-}
-
-const connectLimit = 5 * time.Second // for each host
-
-// ConnectLimit is how long a connection may take to be made and prepared.
-func ConnectLimit(config *pgxpool.Config) time.Duration {
-	return time.Duration(Hosts(config.ConnConfig)) * connectLimit
-}
-
-// shareTime leaves each of several hosts its part of the time: a host that is cut off must not use
-// up the others' part.
-func shareTime(ctx context.Context, cfg *pgx.ConnConfig) {
-	until, limited := ctx.Deadline()
-	n := Hosts(cfg)
-	if !limited || n < 2 {
-		return
-	}
-	if share := time.Until(until) / time.Duration(n); cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > share {
-		cfg.ConnectTimeout = max(share, time.Millisecond) // 0 would be no limit
-	}
-}
 
 // overdue is kit.Overdue, and keeps the text: it says which host has not answered.
 func overdue(err error) error {

@@ -22,8 +22,9 @@
 //     their messages, in pgproto3/function_call.go, and sends none).
 //   - pgx has a line of error for each address and each way to use TLS (errors.go,
 //     ConnectError.Error). Here it is one line.
-//   - pgx gives each host of a configuration all of the time (pgconn.go, connectPreferred), so one
-//     that is cut off uses up what the others need. Here each host has its part ([Dial]).
+//   - pgx gives each address of each host all of the time (pgconn.go, connectPreferred), and resolves
+//     the names one after the other, so one that is cut off uses up what the others need. Here each
+//     address has its part (hosts.go).
 //   - The server's TCP, and this machine's, may end the connection of a client that is cut off
 //     before idle_session_timeout does (prepare.go, tcp_linux.go).
 //   - A pooler may give each transaction another session (pooler.go).

@@ -1,0 +1,85 @@
+package pgbackend
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/pgsession"
+)
+
+// A connection may be dead without an end: something between drops what is sent, and nobody says so.
+// The first that is known of it is a call without an answer. A server that is very slow looks the same.
+//
+//   - If no lease can be alive on the connection, it ends.
+//   - Otherwise its leases stay, and their renewals go on there. But it is silent until the server is
+//     heard again, and a silent connection is passed over: whatever can be asked on any shared
+//     connection is asked on another one, which is made.
+//
+// A pool has two shared connections at most, so a server that is slow doesn't get more and more of
+// them. When both are silent, they are used all the same. When the first one is heard again, it isn't
+// replaced any more: it serves while the second one is silent.
+//
+// An acquisition whose request has had no answer stays on the silent connection, with its key, until
+// that is answered there or the server's session is over. Another one for the same name, on the other
+// connection, is in another session of the server: if the late request gets the lock, the server
+// keeps that one out.
+
+const longSilence = maxCall / 2 // of the server, while a call is under way
+
+// exec executes a statement, and looks whether the connection is silent.
+func (c *conn) exec(ctx context.Context, sql string) (*pgsession.Call, error) {
+	return c.endIfSilent(c.Exec(ctx, sql))
+}
+
+// execUrgent is exec for renewals.
+func (c *conn) execUrgent(ctx context.Context, sql string) (*pgsession.Call, error) {
+	return c.endIfSilent(c.ExecUrgent(ctx, sql))
+}
+
+// endIfSilent ends a connection that has no answer, unless a lease may still be alive on it: those
+// end a TTL after the last statement that was answered, which was sent before the one that has no
+// answer. It returns what it is given.
+func (c *conn) endIfSilent(r *pgsession.Call, err error) (*pgsession.Call, error) {
+	if errors.Is(err, locker.ErrNoAnswer) {
+		silence := c.Silence()
+		switch {
+		case c.leases.Load() == 0 && silence >= longSilence, silence > c.pool.ttl:
+			c.End(errSilent)
+		case silence >= longSilence:
+			c.silent.Store(true)
+		}
+	}
+	return r, err
+}
+
+// isSilent reports whether a call has had no answer, and the server hasn't been heard since.
+func (c *conn) isSilent() bool {
+	if !c.silent.Load() {
+		return false
+	}
+	if c.Silence() >= longSilence { // what had no answer is under way until it has
+		return true
+	}
+	c.silent.Store(false)
+	return false
+}
+
+// isLeasedInSilence reports whether the lock with a key is leased on a silent connection: then there is
+// no need to ask.
+func (p *pool) isLeasedInSilence(k key) bool {
+	p.mu.Lock()
+	shared := [...]*conn{p.shared, p.other}
+	p.mu.Unlock()
+	for _, c := range shared {
+		if c != nil && c.isSilent() && c.isLeased(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxConnectWait bounds how long a call waits for a shared connection that is being made. The first
+// call of Acquire must end within 15 s, and sends a request after that, or has sent one before.
+const maxConnectWait = 11 * time.Second
