@@ -40,7 +40,7 @@ type batch struct {
 // repeated. It returns after messageTimeout, or when ctx ends where the connection can obey that.
 func (s *router) send(ctx context.Context, reqs []request) []answer {
 	b := batch{reqs: reqs, answers: make([]answer, len(reqs)), try: 1, asks: ctx}
-	ctx = b.setLimits(s.conn)
+	ctx = b.setLimits(ctx, s.conn)
 	for s.exchange(ctx, &b); len(b.again) > 0; s.exchange(ctx, &b) {
 		if b.try == 1 { // most messages need no timer
 			var cancel context.CancelFunc
@@ -60,8 +60,8 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 }
 
 // setLimits computes how long the batch may take, and returns the context to send it with.
-func (b *batch) setLimits(conn *redisconn.Conn) context.Context {
-	ctx, began := b.asks, time.Now()
+func (b *batch) setLimits(ctx context.Context, conn *redisconn.Conn) context.Context {
+	began := time.Now()
 	b.end = began.Add(messageTimeout)
 	switch first := &b.reqs[0]; {
 	case !first.answerBy.IsZero():
