@@ -93,10 +93,10 @@ func (e *engine) Leases() ([]locker.LeaseInfo, bool) {
 // over. A waiter may have no acquisition yet. Only a waiter that never queues (NoWait) is known by its
 // acquisition alone. The engine's mutex is held.
 //
-// A call of AcquirePermit that has the line waits all that time. Its places in the queues of slots, to which it comes
-// and from which it goes, are left out.
+// A call of AcquirePermit that has the line waits all that time. The slots for which it waits or at which it
+// looks, to which it comes and from which it goes, are left out.
 func (e *engine) eachState(yield func(state string, since Instant, w *waiter, l *lease)) {
-	var lines map[string]bool // the names whose line is held; nil: none
+	lines := e.heldLines()
 	for l := range e.leases {
 		switch {
 		case l.phase == kept:
@@ -104,14 +104,10 @@ func (e *engine) eachState(yield func(state string, since Instant, w *waiter, l 
 		case l.endedAt != Never:
 			yield(locker.StateRemoving, l.removingSince(), nil, l)
 		case l.phase == holding && l.req.Slot == locker.LineSlot:
-			if lines == nil {
-				lines = make(map[string]bool)
-			}
-			lines[l.req.Name] = true
 			yield(locker.StateWaiting, l.origin.began, nil, l)
 		case l.phase == holding:
 			yield(locker.StateHeld, l.heldSince, nil, l)
-		case l.req.NoWait:
+		case l.req.NoWait && !(l.req.Slot > 0 && lines[l.req.Name]):
 			yield(locker.StateWaiting, l.origin.began, nil, l)
 		}
 	}
@@ -123,4 +119,17 @@ func (e *engine) eachState(yield func(state string, since Instant, w *waiter, l 
 			yield(locker.StateWaiting, w.origin.began, w, w.current)
 		}
 	}
+}
+
+// heldLines returns the names whose line is held; nil: there is none. The engine's mutex is held.
+func (e *engine) heldLines() (lines map[string]bool) {
+	for l := range e.leases {
+		if l.phase == holding && l.req.Slot == locker.LineSlot && l.endedAt == Never {
+			if lines == nil {
+				lines = make(map[string]bool)
+			}
+			lines[l.req.Name] = true
+		}
+	}
+	return lines
 }

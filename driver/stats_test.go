@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -213,4 +214,29 @@ func (nosyError) Error() string { return "nosy" }
 func (n nosyError) Is(error) bool {
 	driver.TouchMutex(n.l)
 	return false
+}
+
+// A call that has the line of a name is one that waits, also while it looks at a slot.
+func TestLooksAtSlotsAreNoCalls(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+			if l.req.Slot > 0 {
+				return driver.Grant{}, hang(ctx)
+			}
+			return grant(l), nil
+		}}
+		l := openWithSlots(t, f)
+		mustAcquire(t, l, "name", onSlot(locker.LineSlot))
+		look := start(t, l, "name", onSlot(1), locker.NoWait())
+		synctest.Wait()
+		if s, _ := locker.StatsOf(l); s.Waiting != 1 || s.Held != 0 {
+			t.Errorf("%d calls wait and %d leases are held, want 1 and none", s.Waiting, s.Held)
+		}
+		start(t, l, "other", onSlot(1), locker.NoWait())
+		synctest.Wait()
+		if s, _ := locker.StatsOf(l); s.Waiting != 2 {
+			t.Errorf("%d calls wait, want 2: the second name has no line", s.Waiting)
+		}
+		look.cancel(nil)
+	})
 }

@@ -103,10 +103,25 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	server := o.server(ctx, ui.Handler(o.page(l, prefix, token, audit)))
+	page := o.page(l, prefix, token, audit)
+	page.List = endingWith(ctx, page.List)
+	server := o.server(ctx, ui.Handler(page))
 	flush(sayAside(cmd.ErrOrStderr(), fmt.Sprintf("the locks of %s are on %s", l.Guarantees().Backend, o.url(listener.Addr()))))
 	return serve(ctx, server, func() error { return listenAt(server, listener) })
 }
+
+// endingWith is list for as long as the page lives: a look goes on when its viewers have left, but the
+// end of the page doesn't wait for a service that is silent.
+func endingWith(page context.Context, list listFunc) listFunc {
+	return func(ctx context.Context) ([]ui.Lock, string, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(page, cancel)()
+		return list(ctx)
+	}
+}
+
+type listFunc = func(ctx context.Context) ([]ui.Lock, string, error)
 
 // server serves until ctx ends.
 func (o *uiOptions) server(ctx context.Context, handler http.Handler) *http.Server {

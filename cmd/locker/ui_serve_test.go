@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/cmd/locker/internal/ui"
 	"github.com/fencedlock/locker/membackend"
 )
 
@@ -113,5 +114,18 @@ func TestCertificateOfUI(t *testing.T) {
 	defer conn.Close()
 	if got := conn.ConnectionState().PeerCertificates[0]; string(got.Raw) != string(pair.Certificate[0]) {
 		t.Errorf("the page has the certificate of %v", got.Subject)
+	}
+}
+
+// A look outlasts its viewers, and not the page.
+func TestLookEndsWithThePage(t *testing.T) {
+	page, end := context.WithCancel(t.Context())
+	list := endingWith(page, func(ctx context.Context) ([]ui.Lock, string, error) {
+		end()
+		<-ctx.Done()
+		return nil, "", ctx.Err()
+	})
+	if _, _, err := list(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("the look ends with %v, want %v", err, context.Canceled)
 	}
 }

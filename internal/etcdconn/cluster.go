@@ -202,7 +202,11 @@ func (c *Cluster) leave(m *member) {
 	}
 	watcher := c.watcher
 	c.mu.Unlock()
-	if leaving && watcher != nil {
+	if !leaving {
+		return
+	}
+	m.forgetSilence()
+	if watcher != nil {
 		watcher.leave(m)
 	}
 }

@@ -92,6 +92,13 @@ func (m *member) isSilent(limit time.Duration) bool {
 	return m.silence >= limit/2
 }
 
+// forgetSilence begins anew when the member has been left: it may be well when it is asked again.
+func (m *member) forgetSilence() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.silence = 0
+}
+
 // isRedialled reports whether redial has had an effect not longer ago than that.
 func (m *member) isRedialled(ago time.Duration) bool {
 	m.mu.Lock()

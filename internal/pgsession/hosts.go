@@ -54,6 +54,10 @@ func ConnectLimit(config *pgxpool.Config) time.Duration {
 	return time.Duration(Hosts(config.ConnConfig)) * connectLimit
 }
 
+// leastShare is the part of each address where there are many: the handshake with TLS takes some six round
+// trips, and an address that refuses takes no part.
+const leastShare = 1500 * time.Millisecond
+
 // shareTime resolves the hosts of a configuration, and leaves each of several addresses its part of the
 // time. A host whose name isn't resolved has had its part then.
 func shareTime(ctx context.Context, cfg *pgx.ConnConfig) {
@@ -87,8 +91,9 @@ func shareTime(ctx context.Context, cfg *pgx.ConnConfig) {
 	if !limited || addresses < 2 {
 		return
 	}
-	if share := time.Until(until) / time.Duration(addresses); cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > share {
-		cfg.ConnectTimeout = max(share, time.Millisecond) // 0 would be no limit
+	share := max(time.Until(until)/time.Duration(addresses), leastShare)
+	if cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > share {
+		cfg.ConnectTimeout = share
 	}
 }
 

@@ -92,7 +92,11 @@ func TestEachAddressHasItsPartOfTheTime(t *testing.T) {
 			url: "h/d?sslmode=disable", names: map[string][]string{"h": {"10.0.0.1", "10.0.0.2"}}, after: 5 * time.Second / 2,
 			hosts: map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": saysNothing, "10.0.0.2:5432": serves},
 		},
-		"the same, and TLS is preferred": { // so each address is asked twice
+		"one name, the first of many addresses is cut off": {
+			url: "h/d?sslmode=disable", names: map[string][]string{"h": {"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"}}, after: leastShare,
+			hosts: map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": drops, "10.0.0.2:5432": serves},
+		},
+		"one name with two addresses, and TLS is preferred": { // so each address is asked twice
 			url: "h/d?sslmode=prefer", names: map[string][]string{"h": {"10.0.0.1", "10.0.0.2"}}, after: 5 * time.Second / 2,
 			hosts: map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": drops, "10.0.0.2:5432": serves},
 		},

@@ -20,10 +20,12 @@ type Pool struct {
 	options redis.Options
 	slots   chan struct{} // has a value for each connection that is busy
 
-	mu     sync.Mutex
-	idle   []*pooledConn // the one that was used last is at the end
-	busy   map[*pooledConn]struct{}
-	closed bool
+	mu      sync.Mutex
+	idle    []*pooledConn // the one that was used last is at the end
+	busy    map[*pooledConn]struct{}
+	doubted time.Time // an idle connection on which nothing was heard since then may be dead; zero: none may
+	settled time.Time // a call that began before that, and is answered after all, ends the doubt
+	closed  bool
 }
 
 // NewPool makes a pool with the settings of a client of the server, and as many connections as that
@@ -58,14 +60,14 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 	interrupted, reusable := false, false
 	defer func() { // also when a call panics
 		stop()
-		p.put(c, reusable)
+		p.put(c, reusable, now)
 	}()
 	err = c.process(call, cmds)
 	interrupted = c.finish()
 	if reusable = !interrupted && c.keeps(cmds); reusable {
 		c.heard = time.Now()
 	}
-	p.doubt(now, interrupted, cmds)
+	p.judge(now, interrupted, cmds)
 	if interrupted && err != nil && !Unsent(err) {
 		return locker.ErrNoAnswer // go-redis says that the connection was closed
 	}
@@ -81,20 +83,33 @@ func (p *Pool) take(ctx context.Context, end time.Time) (*pooledConn, error) {
 			return nil, err
 		}
 	}
+	c, replaced, err := p.takeIdle()
+	if replaced != nil {
+		_ = replaced.client.Close()
+	}
+	return c, err
+}
+
+// takeIdle takes the idle connection that was used last, or a new one. It also returns the one that
+// the new one replaces, because it may be dead.
+func (p *Pool) takeIdle() (c, replaced *pooledConn, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		<-p.slots
-		return nil, fmt.Errorf("%w: %w", kit.ErrClosing, kit.ErrNotSent)
+		return nil, nil, fmt.Errorf("%w: %w", kit.ErrClosing, kit.ErrNotSent)
 	}
-	var c *pooledConn
 	if n := len(p.idle); n > 0 {
 		c, p.idle = p.idle[n-1], p.idle[:n-1]
-	} else {
+	}
+	if c != nil && c.heard.Before(p.doubted) {
+		c, replaced = nil, c
+	}
+	if c == nil {
 		c = newPooledConn(p.options)
 	}
 	p.busy[c] = struct{}{}
-	return c, nil
+	return c, replaced, nil
 }
 
 func (p *Pool) waitForSlot(ctx context.Context, end time.Time) error {
@@ -108,9 +123,14 @@ func (p *Pool) waitForSlot(ctx context.Context, end time.Time) error {
 	}
 }
 
-func (p *Pool) put(c *pooledConn, reusable bool) {
+// put gives back a connection after a call that began then. If the call was answered, and has been under
+// way for most of a silence that makes others doubtful, the server was slow, and the doubt ends.
+func (p *Pool) put(c *pooledConn, reusable bool, began time.Time) {
 	p.mu.Lock()
 	delete(p.busy, c)
+	if reusable && began.Before(p.settled) {
+		p.doubted, p.settled = time.Time{}, time.Time{}
+	}
 	reusable = reusable && !p.closed
 	if reusable {
 		p.idle = append(p.idle, c)
@@ -122,50 +142,49 @@ func (p *Pool) put(c *pooledConn, reusable bool) {
 	<-p.slots
 }
 
-// silence is how long a call has been without an answer when it makes other connections doubtful.
+// silence is how long a call that is interrupted has been without an answer when it makes the idle
+// connections doubtful.
 const silence = time.Second
 
-// doubt closes idle connections that may be dead like the one of a call. What has ended one
-// connection may have ended all, and each further try of a request would find another dead one. So
-// it is when nothing was heard for long, because a firewall may have forgotten all connections that
-// were silent. A server that is a replica now has the other connections as well.
-func (p *Pool) doubt(began time.Time, interrupted bool, cmds []redis.Cmder) {
-	isSilent := interrupted
+// judge draws conclusions for the other connections from how a call has ended. What has ended one
+// connection may have ended all, and each further try of a request would find another dead one. A
+// server that is a replica now has the other connections as well. Where nothing was heard, a firewall
+// may have forgotten all connections that were silent, or the server is slow: an answer that comes
+// later says so.
+func (p *Pool) judge(began time.Time, interrupted bool, cmds []redis.Cmder) {
+	silent := interrupted && time.Since(began) >= silence
 	for _, cmd := range cmds {
 		switch err := cmd.Err(); {
-		case err == nil || Unsent(err):
-		case !interrupted && Broken(err), Says(err, "READONLY"):
-			p.dropIdle(time.Now())
+		case interrupted, err == nil, Unsent(err):
+		case Broken(err), Says(err, "READONLY"):
+			p.dropIdle()
 			return
 		case Silent(err):
-			isSilent = true
+			silent = true
 		}
 	}
-	if isSilent {
+	if silent {
 		p.doubtIdle(began)
 	}
 }
 
-// doubtIdle closes the idle connections on which nothing was heard since then, if that is long ago.
+// doubtIdle has the idle connections on which nothing was heard since then replaced when they are
+// needed, one by one.
 func (p *Pool) doubtIdle(since time.Time) {
-	if time.Since(since) >= silence {
-		p.dropIdle(since)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.doubted.Before(since) {
+		p.doubted, p.settled = since, since.Add(time.Since(since)/2)
 	}
 }
 
-// dropIdle closes the idle connections on which nothing was heard since then.
-func (p *Pool) dropIdle(since time.Time) {
+// dropIdle closes what is idle.
+func (p *Pool) dropIdle() {
 	p.mu.Lock()
-	var dropped []*pooledConn
-	p.idle = slices.DeleteFunc(p.idle, func(c *pooledConn) bool {
-		drop := c.heard.Before(since)
-		if drop {
-			dropped = append(dropped, c)
-		}
-		return drop
-	})
+	idle := p.idle
+	p.idle = nil
 	p.mu.Unlock()
-	for _, c := range dropped {
+	for _, c := range idle {
 		_ = c.client.Close()
 	}
 }

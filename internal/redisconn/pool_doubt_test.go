@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type aging struct {
 	mu    sync.Mutex
 	aged  map[net.Conn]bool
 	reply string // on a connection that has aged
+	wait  func() // before that reply; nil: at once
 }
 
 func newAging(t *testing.T, reply string) *aging {
@@ -31,9 +33,13 @@ func newAging(t *testing.T, reply string) *aging {
 		a.mu.Unlock()
 		redistest.Serve(conn, func(command []string) string {
 			a.mu.Lock()
-			defer a.mu.Unlock()
+			aged := a.aged[conn]
+			a.mu.Unlock()
 			switch {
-			case a.aged[conn]:
+			case aged && a.wait != nil:
+				a.wait()
+				return a.reply
+			case aged:
 				return a.reply
 			case strings.EqualFold(command[0], "evalsha"):
 				return ":1\r\n"
@@ -68,8 +74,8 @@ func idle(t *testing.T, c *redisconn.Conn, n int) {
 	all.Wait()
 }
 
-// When nothing is heard on a connection, or it leads to a replica, the others that were idle
-// meanwhile aren't tried as well: the next call connects.
+// When nothing is heard on a connection, or it leads to a replica, another one that was idle meanwhile
+// isn't tried: the next call connects.
 func TestPoolDoubtsIdleConnections(t *testing.T) {
 	for what, reply := range map[string]string{
 		"silent":    redistest.Silence,
@@ -83,7 +89,7 @@ func TestPoolDoubtsIdleConnections(t *testing.T) {
 			}
 			a.age()
 			cmd := redisconn.NewCommand(t.Context(), "evalsha", "x", 0)
-			if err := c.SendUntil(t.Context(), time.Now().Add(1100*time.Millisecond), cmd); err == nil && cmd.Err() == nil {
+			if err := c.SendUntil(t.Context(), time.Now().Add(300*time.Millisecond), cmd); err == nil && cmd.Err() == nil {
 				t.Error("a call on a connection that has aged = nil")
 			}
 			if got, err := ask(t.Context(), c); got != int64(1) {
@@ -111,6 +117,53 @@ func TestPoolKeepsConnectionsOfImpatientCallers(t *testing.T) {
 	_, _ = ask(soon, c)
 	if n := a.connections(); n != before {
 		t.Errorf("%d connections were made for the next call, want none", n-before)
+	}
+}
+
+// A caller that waits longer than it wants to doubts the idle connections. If its answer comes after all,
+// the server was slow, and they are used again.
+func TestPoolAndALateAnswer(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		first, rest := make(chan struct{}), make(chan struct{})
+		var calls atomic.Int32
+		a := newAging(t, ":1\r\n")
+		a.wait = func() {
+			if calls.Add(1) == 1 {
+				<-first
+			} else {
+				<-rest
+			}
+		}
+		c := pooledTo(t, &redis.Options{Addr: a.addr, PoolSize: 8})
+		for n := 0; n < 3; n = a.connections() {
+			idle(t, c, 8)
+		}
+		before := a.age()
+		var all sync.WaitGroup
+		call := func() { _, _ = ask(t.Context(), c) }
+		began, answered := time.Now(), make(chan struct{})
+		all.Go(func() {
+			defer close(answered)
+			call()
+		})
+		time.Sleep(100 * time.Millisecond)
+		c.DoubtIdle(began)
+		if comes {
+			close(first)
+			<-answered
+		}
+		for range 2 { // one may get the connection with the answer
+			all.Go(call)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if made := a.connections() - before; (made == 0) != comes {
+			t.Errorf("the late answer comes: %v, and %d connections are made for the next calls", comes, made)
+		}
+		if !comes {
+			close(first)
+		}
+		close(rest)
+		all.Wait()
 	}
 }
 

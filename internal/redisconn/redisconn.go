@@ -178,9 +178,9 @@ func (c *Conn) SendUntil(ctx context.Context, end time.Time, cmds ...redis.Cmder
 	return c.Send(ctx, cmds...)
 }
 
-// DoubtIdle closes the idle connections of the pool on which nothing was heard since then, if that is
-// a second ago or more. A caller calls it when it has heard nothing on another connection: they may
-// be dead as well.
+// DoubtIdle has the idle connections of the pool on which nothing was heard since then replaced when
+// they are needed: they may be dead. A caller calls it when it has had no answer on another connection
+// since then. If the answer comes after all, there is no doubt any more.
 func (c *Conn) DoubtIdle(since time.Time) {
 	if c.pool != nil {
 		c.pool.doubtIdle(since)
