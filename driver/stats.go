@@ -107,7 +107,7 @@ func (e *engine) eachState(yield func(state string, since Instant, w *waiter, l 
 			yield(locker.StateWaiting, l.origin.began, nil, l)
 		case l.phase == holding:
 			yield(locker.StateHeld, l.heldSince, nil, l)
-		case l.req.NoWait && !(l.req.Slot > 0 && lines[l.req.Name]):
+		case l.req.NoWait && (l.req.Slot <= 0 || !lines[l.req.Name]):
 			yield(locker.StateWaiting, l.origin.began, nil, l)
 		}
 	}

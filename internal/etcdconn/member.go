@@ -92,7 +92,7 @@ func (m *member) isSilent(limit time.Duration) bool {
 	return m.silence >= limit/2
 }
 
-// forgetSilence begins anew when the member has been left: it may be well when it is asked again.
+// forgetSilence is called when the member has been left: it may be well when it is asked again.
 func (m *member) forgetSilence() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
