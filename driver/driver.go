@@ -141,14 +141,16 @@ type Driver interface {
 	// and restarts the expiry of what it is attached to. The locks are held or queued, and all were
 	// asked for with the same TTL.
 	//
-	// Renew calls report for each lock as soon as its answer comes, from any goroutine, so
-	// that one session without an answer delays no other lock. It may call report with the driver's
-	// mutexes held, unless the methods of the reported error take one. After its report, Renew leaves
-	// that lock alone. It reports the new Base, which has no meaning for a queued lock, or an error. An
-	// error that matches [locker.ErrLost] is final. Any other error leaves the lease as it was, and
-	// the engine tries again. A lock without a report counts as failed. When ctx has ended, a driver
-	// may report that it has none, return, and keep waiting for it. If it comes, that is reported as
-	// well, perhaps while another Renew is under way, and it counts if the lease is still held.
+	// Renew calls report for each lock as soon as its answer comes, from any goroutine, so that one
+	// session without an answer delays no other lock. It may hold the driver's mutexes while it calls
+	// report, except those that methods of the reported error take. It asks nothing more about a lock
+	// that it has reported. It reports the new Base, which has no meaning for a queued lock, or an
+	// error. An error that matches [locker.ErrLost] is final. Any other error leaves the lease as it
+	// was, and the engine tries again. A lock without a report counts as failed.
+	//
+	// When ctx has ended, a driver may report that a lock has no answer, return, and keep waiting for
+	// the answer. If it comes, the driver reports it as well, perhaps while another Renew is under way.
+	// It counts if the lease is still held.
 	//
 	// ctx ends after a quarter of the TTL, or after 5 s if that is less or there is no TTL. It never
 	// ends by a caller's cancel, which could cost the other leases on a shared connection.

@@ -12,8 +12,8 @@ import (
 )
 
 // pool is the connections for leases of one TTL: the one that they share, which is made when it is
-// wanted, another one after that was silent, and those that are kept for waiters. It is a [kit.Session]: an acquisition has joined it
-// until everything of the acquisition is removed.
+// wanted; a second one, if that was silent; and those that are kept for waiters. It is a [kit.Session]:
+// an acquisition has joined it until everything of the acquisition is removed.
 type pool struct {
 	d   *pgDriver
 	ttl time.Duration

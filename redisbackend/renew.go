@@ -33,7 +33,8 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 // has dropped a connection. When ctx ends, each request without an answer is reported to have none. If
 // one comes later, that is reported as well.
 //
-// Half of the connections are left to others.
+// Half of the connections are left to others: when the rest is used, and where the TTL is longer, this is
+// askAll.
 func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report func(i int, a answer)) {
 	began, limit := time.Now(), messageTimeout
 	for i := range reqs {

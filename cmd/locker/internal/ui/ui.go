@@ -9,8 +9,8 @@
 //	POST /api/break     takes a lock away from its holder
 //
 // However many look at the page, and ask for all locks, the service is asked once for all of them, and not at all
-// while nobody looks. Only the page's own requests and those of programs are answered, and none that another site
-// makes a browser send. Only POST changes anything on the service, where a Breaker is given.
+// while nobody looks. What the page of another site makes a browser send is refused. Only POST changes anything on
+// the service, where a Breaker is given.
 package ui
 
 import (
