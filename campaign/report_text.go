@@ -161,7 +161,7 @@ To repeat a row, run the command of its workload in ` + "`campaign`" + `, with t
     cd campaign && go run . -planted -rounds 100  # locks with a mistake, which must be found
     cd campaign && go run . -report ../docs/proof.md proof.json            # from the figures of make campaign
 {{end}}
-It needs Docker; cuts need Linux, root and iptables, jumps of the servers' clocks a C compiler, and both are left out
-otherwise. The seed repeats what chance decides in a round, and not what the machine does meanwhile. Containers are
-removed at the end, also after an interrupt. The next run removes those that a killed run has left.
+It needs Docker. Cuts and "connections" need Linux, root and iptables, and jumps of the servers' clocks a C compiler;
+they are left out otherwise. The seed repeats what chance decides in a round, and not what the machine does meanwhile.
+Containers are removed at the end, also after an interrupt. The next run removes those that a killed run has left.
 `
