@@ -18,13 +18,23 @@ const surveyLimit = time.Second
 // as own says. Any of the other addresses may be silent: it may be down. (The chroot is never the root,
 // whose creation is the same everywhere: see checkChroot.)
 func (d *zkDriver) survey(ctx context.Context, s *session, own zkconn.Origin) error {
-	limit := surveyLimit
-	if until, limited := ctx.Deadline(); limited {
-		limit = min(limit, time.Until(until)/2)
+	for {
+		limit := surveyLimit
+		if until, limited := ctx.Deadline(); limited {
+			limit = min(limit, time.Until(until)/2)
+		}
+		at, foreign := s.conn.Foreign(ctx, limit, d.chroot.path, own)
+		if foreign == "" {
+			return ctx.Err()
+		}
+		// Somebody may have deleted the chroot, and created it again, since it was read.
+		present, err := zkconn.Within(ctx, s.conn, s.inspect)
+		switch {
+		case err != nil:
+			return err
+		case present.root == own:
+			return fmt.Errorf("%w: %s and %s", errMixed, at, foreign)
+		}
+		own = present.root
 	}
-	at, foreign := s.conn.Foreign(ctx, limit, d.chroot.path, own)
-	if foreign != "" {
-		return fmt.Errorf("%w: %s and %s", errMixed, at, foreign)
-	}
-	return ctx.Err()
 }

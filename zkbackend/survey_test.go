@@ -105,6 +105,37 @@ func TestAddressesOfOneEnsemble(t *testing.T) {
 	}
 }
 
+// Somebody may delete the chroot while the addresses are compared. That is no other ensemble.
+func TestChrootIsDeletedWhileAddressesAreCompared(t *testing.T) {
+	for what, again := range map[string]bool{"deleted": false, "and created again": true} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newServer(t)
+				trials := 0
+				a.scripts(func(r request) verdict {
+					if r.op != "multi" {
+						return serve
+					}
+					if trials++; trials == 2 { // the first one is the trial of what is needed
+						a.tree.remove("/locker")
+						if again {
+							a.tree.create("/locker", 0, 0)
+						}
+					}
+					return serve
+				})
+				d, err := (servers{"a1:2181": a, "a2:2181": a, "a3:2181": a}).open(t.Context())
+				if err != nil {
+					t.Fatalf("New = %v, want nil", err)
+				}
+				if err := d.Close(context.Background()); err != nil {
+					t.Errorf("Close = %v", err)
+				}
+			})
+		})
+	}
+}
+
 // An opening that is given up while the addresses are compared fails at once.
 func TestSurveyIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,6 +60,9 @@ func (s *Service) pack() []conformance.Case {
 		{ID: "I14", Name: "no-write-is-answered", Run: s.noWrites,
 			Why: "answered reads prove no lease; when a client has lost its leases and can " +
 				"remove nothing, others must get its locks"},
+		{ID: "I15", Name: "session-that-only-a-former-leader-has-ended", Run: s.endedByFormerLeader,
+			Why: "a leader says that a session has ended when it has decided so; if it is cut off " +
+				"just then, the session and its nodes live on, and the client must remove them"},
 	}
 }
 

@@ -74,6 +74,18 @@ func (s *zkSpy) end(ctx context.Context, addr string) error {
 }
 
 func (s *zkSpy) tryEnd(ctx context.Context, addr string) (ended bool, err error) {
+	conn, expired, err := s.begin(ctx, addr)
+	if err != nil || expired {
+		return expired, err
+	}
+	defer conn.Close()
+	_, err = zkPacket(conn)
+	return err == nil, err
+}
+
+// begin connects to a server as the client, and asks it to close the session, on the connection that it
+// returns. expired: there is no such session any more, and no connection.
+func (s *zkSpy) begin(ctx context.Context, addr string) (conn net.Conn, expired bool, err error) {
 	s.mu.Lock()
 	for _, greeting := range s.live {
 		s.greeting = greeting
@@ -81,34 +93,34 @@ func (s *zkSpy) tryEnd(ctx context.Context, addr string) (ended bool, err error)
 	g := s.greeting
 	s.mu.Unlock()
 	if g == nil {
-		return false, errors.New("the client has not been greeted")
+		return nil, false, errors.New("the client has not been greeted")
 	}
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return false, err
+	if conn, err = d.DialContext(ctx, "tcp", addr); err != nil {
+		return nil, false, err
 	}
-	defer conn.Close()
+	defer func() {
+		if err != nil || expired {
+			_ = conn.Close()
+		}
+	}()
 	_ = conn.SetDeadline(time.Now().Add(itest.ShortWait))
 	connect := binary.BigEndian.AppendUint32(nil, zkGreeting-4+8)
 	connect = append(connect, g[4:8]...)              // version
 	connect = append(connect, 0, 0, 0, 0, 0, 0, 0, 0) // last zxid
 	connect = append(connect, g[8:]...)               // timeout, session, password
-	if _, err := conn.Write(connect); err != nil {
-		return false, err
+	if _, err = conn.Write(connect); err != nil {
+		return nil, false, err
 	}
 	answer, err := zkPacket(conn)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if session := binary.BigEndian.Uint64(answer[8:]); session == 0 {
-		return true, nil
+		return nil, true, nil
 	}
-	if _, err := conn.Write([]byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}); err != nil { // close
-		return false, err
-	}
-	_, err = zkPacket(conn)
-	return err == nil, err
+	_, err = conn.Write([]byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}) // close
+	return conn, false, err
 }
 
 // zkPacket reads a packet of a server's, without its length.

@@ -4,6 +4,8 @@ package zk
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"math"
 	"net/url"
@@ -15,6 +17,7 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/internal/zkconn"
 	"github.com/fencedlock/locker/zkbackend"
 )
 
@@ -103,6 +106,22 @@ func TestZkTLS(t *testing.T) {
 		step.Eventually(t, itest.ShortWait, func() error { return lease.Renew(t.Context()) })
 		waiter.WantPending(t)
 		step.Release(t, lease)
+		step.Release(t, waiter.Granted(t, itest.ShortWait))
+	})
+	t.Run("a session is closed", func(t *testing.T) {
+		pair, err := tls.X509KeyPair([]byte(own), []byte(ownKey))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM([]byte(authority.PEM))
+		s.closes(t, hosts, zkconn.TLSDialer(&tls.Config{RootCAs: roots, ServerName: "zk.example", Certificates: []tls.Certificate{pair}}))
+		s.closes(t, s.Addrs(), s.counter.dial)
+		l, name := itest.OpenURL(t, asIs), step.LockName(t)
+		step.Acquire(t, l, name, locker.WithTTL(zkLongTTL))
+		waiter := step.StartAcquire(t, other, name)
+		step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, name, 1) })
+		step.Close(t, l)
 		step.Release(t, waiter.Granted(t, itest.ShortWait))
 	})
 	t.Run("answers are lost", func(t *testing.T) { // of servers that use Netty for their connections, as TLS needs it

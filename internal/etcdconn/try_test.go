@@ -95,3 +95,41 @@ func TestSilenceIsCountedOnce(t *testing.T) {
 		}
 	})
 }
+
+// A member that was left for its silence may be well when its turn comes again: what was counted before
+// doesn't count then.
+func TestSilenceIsForgottenWhenAMemberIsLeft(t *testing.T) {
+	t.Parallel()
+	const limit = 2 * time.Second
+	var silent atomic.Bool
+	var addrs []string
+	for range 2 {
+		addrs = append(addrs, serve(t, func(ctx context.Context) (*pb.TxnResponse, error) {
+			if silent.Load() {
+				<-ctx.Done()
+			}
+			return &pb.TxnResponse{Header: &pb.ResponseHeader{ClusterId: 1}}, ctx.Err()
+		}))
+	}
+	cluster := newCluster(t, clientv3.Config{Endpoints: addrs})
+	ask := func(patience time.Duration) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if _, err := cluster.Txn(ctx, limit, nil, nil, nil); (err != nil) != silent.Load() {
+			t.Fatalf("Txn = %v while the members are silent: %v", err, silent.Load())
+		}
+	}
+	ask(10 * time.Second)
+	first := cluster.Host()
+	silent.Store(true)
+	for range addrs { // each is left in turn
+		before := cluster.Host()
+		ask(limit * 11 / 20)
+		if cluster.Host() == before {
+			t.Fatalf("%s was silent for more than half of an attempt, and was not left", before)
+		}
+	}
+	if ask(50 * time.Millisecond); cluster.Host() != first {
+		t.Error("a member was left for a silence that was before it was left the last time")
+	}
+}

@@ -51,7 +51,7 @@ func (w *Watcher) run() {
 		}
 		began := time.Now()
 		if m, err := w.cluster.firstMember(); err == nil {
-			if err := w.serve(m); !errors.Is(err, errWatchRefused) {
+			if err := w.serve(m); !errors.Is(err, errWatchRefused) && !w.isClosed() {
 				w.cluster.leave(m)
 			}
 		}
@@ -64,6 +64,14 @@ func (w *Watcher) run() {
 			return
 		}
 	}
+}
+
+// isClosed is true when Close has ended the stream: that says nothing of the member, which may have more
+// requests to answer.
+func (w *Watcher) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
 }
 
 func (w *Watcher) idle() bool {

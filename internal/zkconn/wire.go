@@ -24,8 +24,8 @@ import (
 type wire struct {
 	net.Conn
 	addr          string
-	answerTimeout time.Duration // how long requests may be without an answer while nothing else is answered
-	holdAfter     time.Duration // after how much of that no further requests are sent until it answers
+	answerTimeout time.Duration // how long requests may be without an answer while nothing arrives
+	holdAfter     time.Duration // after how much of that no further requests are sent until something arrives
 	served        func()        // is called for each answer, but for those to credentials
 
 	mu       sync.Mutex
@@ -104,6 +104,9 @@ func (w *wire) Read(data []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.in.feed(data[:n], w.received)
+	if n > 0 && w.greeting != nil { // a long answer may take a while to arrive
+		w.heard()
+	}
 	if size, known := w.in.size(); w.greeting == nil && known && !isGreetingSize(size) {
 		w.failure = errForeign
 	}
@@ -117,10 +120,15 @@ func (w *wire) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// received is called with the first bytes of each packet.
-func (w *wire) received(head []byte) {
+// heard notes that the server is alive: something has arrived on a connection with a session.
+func (w *wire) heard() {
 	w.since = time.Now()
 	w.arrived.Broadcast()
+	_ = w.setDeadline() // it fails where the next read will
+}
+
+// received is called with the first bytes of each packet.
+func (w *wire) received(head []byte) {
 	if w.greeting == nil {
 		w.receiveGreeting(head)
 		return
