@@ -186,7 +186,8 @@ func (w *waiter) decide(l *lease, err error) {
 // prepare makes a lease that has sent nothing yet.
 func (e *engine) prepare(req locker.Request) (*lease, error) {
 	l := &lease{
-		e: e, req: req, done: make(chan struct{}), heapPos: -1, heldSince: Never, keptUntil: Never, endedAt: Never,
+		e: e, req: req, done: make(chan struct{}), heapPos: -1,
+		grantedAt: Never, heldSince: Never, keptUntil: Never, endedAt: Never,
 		validity: validity{ttl: req.TTL, limit: Never},
 	}
 	lock, err := e.driver.Lock(req, l.lost)

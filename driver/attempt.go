@@ -76,10 +76,16 @@ func (e *engine) ask(w *waiter, l *lease, callerErr error) error {
 	if l.phase == prepared {
 		l.become(asking)
 	}
+	w.noteAsked()
+	return nil
+}
+
+// noteAsked notes that the head asks the service: the others in its queue rely on the answer. The
+// engine's mutex is held.
+func (w *waiter) noteAsked() {
 	if w.isHead() {
 		w.q.askedAt = Stamp()
 	}
-	return nil
 }
 
 func (a *attempt) request() {

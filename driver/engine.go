@@ -42,6 +42,10 @@ func New(d Driver, cfg Config) locker.Locker {
 		counts:  newCounts(),
 		fires:   unarmed,
 		asides:  make(chan struct{}, maxAside),
+
+		removers:  removers{inDoubt: maxRemovers},
+		inSilence: removers{inDoubt: removersInDoubt},
+
 		closing: make(chan struct{}),
 		drained: make(chan struct{}),
 		down:    make(chan struct{}),
@@ -68,8 +72,8 @@ type engine struct {
 	timer   *time.Timer
 	fires   time.Duration // when timer fires, on Go's clock since epoch; unarmed: it doesn't
 
-	removals []*lease // those whose removal is due, in order
-	removers int      // goroutines that make the calls of Release
+	removers  removers
+	inSilence removers // of removals whose last call had no answer
 
 	cancels []func() // for unlock to call
 

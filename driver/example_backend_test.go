@@ -30,7 +30,7 @@ func (s *store) acquire(name, owner string, ttl time.Duration) (locker.Token, bo
 	if time.Now().Before(s.keys[name].expires) || s.released[owner] {
 		return 0, false
 	}
-	s.last++
+	s.last = max(s.last+1, locker.Token(time.Now().UnixMicro())) // also larger than those of a store that was lost
 	s.keys[name] = record{owner, time.Now().Add(ttl)}
 	return s.last, true
 }
@@ -124,22 +124,22 @@ func Example() {
 	defer l.Close()
 
 	lease, err := l.Acquire(ctx, "invoices/42")
-	fmt.Println("token", lease.Token(), err)
+	fmt.Println("acquired:", err)
 	_, err = locker.TryAcquire(ctx, l, "invoices/42")
 	fmt.Println("held:", errors.Is(err, locker.ErrHeld))
 	fmt.Println("renewed:", lease.Renew(ctx))
 	fmt.Println("released:", lease.Release(ctx))
 
-	err = locker.Do(ctx, l, "invoices/42", func(_ context.Context, lease locker.Lease) error {
-		fmt.Println("token", lease.Token())
+	err = locker.Do(ctx, l, "invoices/42", func(_ context.Context, next locker.Lease) error {
+		fmt.Println("a larger token:", next.Token() > lease.Token())
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// token 1 <nil>
+	// acquired: <nil>
 	// held: true
 	// renewed: <nil>
 	// released: <nil>
-	// token 2
+	// a larger token: true
 	// <nil>
 }

@@ -29,11 +29,12 @@ func Residue(l locker.Locker) string {
 	e := l.(*engine)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.leases)+len(e.moments)+len(e.queues)+len(e.removals)+len(e.cancels)+e.busy == 0 {
+	if len(e.leases)+len(e.moments)+len(e.queues)+len(e.removers.due)+len(e.inSilence.due)+len(e.cancels)+e.busy == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d leases, %d moments, %d queues, %d removals due, %d cancels, %d goroutines, %d of them removers",
-		len(e.leases), len(e.moments), len(e.queues), len(e.removals), len(e.cancels), e.busy, e.removers)
+		len(e.leases), len(e.moments), len(e.queues), len(e.removers.due)+len(e.inSilence.due), len(e.cancels), e.busy,
+		e.removers.going+e.inSilence.going)
 }
 
 // TouchMutex locks and unlocks the engine's mutex. It doesn't return when its caller holds the

@@ -30,7 +30,7 @@ func (a *attempt) examine() (validity, error) {
 	e.mu.Lock()
 	waited := w.waited
 	e.unqueue(l)
-	l.token, l.validity = g.Token, valid
+	l.token, l.validity, l.grantedAt = g.Token, valid, a.at
 	l.renewal.predatesGrant = l.renewal.running
 	e.mu.Unlock()
 	switch {
@@ -63,40 +63,41 @@ func (w *waiter) grantError(waited bool, err error) error {
 
 // verifyGrant renews a grant until the service has confirmed it and validity is left, or the
 // service has said no, or a TTL has passed, or nobody wants it any more (errUnwanted). It returns
-// the validity that was confirmed.
-func (a *attempt) verifyGrant(v validity) (validity, error) {
-	ctx, e, pause := &a.call, a.w.e, firstPause
+// the validity that was confirmed. An answer that comes late counts as well: see answeredLate.
+func (a *attempt) verifyGrant(granted validity) (validity, error) {
+	ctx, l, e, pause := &a.call, a.l, a.w.e, firstPause
 	answered := true
-	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause, nil) {
+	for until := Now().Add(granted.ttl); ctx.Err() == nil; e.sleep(ctx, &pause, nil) {
 		if answered {
+			e.mu.Lock()
 			a.w.noteAsked()
+			e.mu.Unlock()
 		}
+		var base Instant
 		var err error
 		call := context.WithoutCancel(ctx)
-		e.callRenew(call, a.l.req.TTL, []*lease{a.l}, func(_ *lease, base Instant, renewErr error) {
-			if err = renewErr; err == nil {
-				v = v.renewed(base, Now())
-			}
+		e.callRenew(call, l.req.TTL, []*lease{l}, func(_ *lease, newBase Instant, renewErr error) {
+			base, err = newBase, renewErr
 		})
 		answered = err == nil
 		now := Now()
+		e.mu.Lock()
+		if answered {
+			l.validity = l.validity.renewed(base, now)
+		}
+		v := l.validity
+		e.mu.Unlock()
+		confirmed := answered || v.base > granted.base
 		switch {
-		case err == nil && now < v.expiry(), errors.Is(err, locker.ErrLost):
+		case errors.Is(err, locker.ErrLost):
 			return v, err
+		case confirmed && now < v.expiry():
+			return v, nil
 		case now >= until:
 			return v, errors.Join(errTooSlow, err)
 		}
 	}
-	return v, errUnwanted
-}
-
-// noteAsked notes that the head has asked the service: the others in its queue rely on an answer.
-func (w *waiter) noteAsked() {
-	w.e.mu.Lock()
-	defer w.e.mu.Unlock()
-	if w.isHead() {
-		w.q.askedAt = Stamp()
-	}
+	return granted, errUnwanted
 }
 
 // handOut gives the caller a lease of the grant. It ends the acquisition if the grant can't be handed

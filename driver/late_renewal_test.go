@@ -101,6 +101,55 @@ func TestRenewalsAnsweredTooLate(t *testing.T) {
 	}
 }
 
+// A grant is verified by renewals that are answered late. The first answer confirms it, and the next ones
+// count for the lease, though they were sent before the caller had it.
+func TestAGrantThatIsVerifiedLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var newest atomic.Int64 // when the renewal was sent that was answered last
+		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) { return stamped(ttl)(l), nil }}
+		l := openLate(t, f, ttl*2/5, func(sent driver.Instant) (driver.Instant, error) {
+			newest.Store(int64(sent))
+			return sent, nil
+		})
+		w := watch(t, l)
+		lease := mustAcquire(t, l, "name")
+		synctest.Wait()
+		if events := w.take(); events[0].Kind != locker.EventGranted {
+			t.Errorf("the first event is %v, want the grant", events[0].Kind)
+		}
+		for range 20 {
+			if err := lease.Err(); err != nil {
+				t.Fatalf("Err = %v", err)
+			}
+			left, want := time.Until(lease.Deadline()), driver.Instant(newest.Load()).Add(validity).Sub(driver.Stamp())
+			if left != want {
+				t.Fatalf("the deadline is in %v, want %v", left, want)
+			}
+			time.Sleep(ttl/10 + time.Millisecond)
+		}
+	})
+}
+
+// A late answer that the grant is lost ends its verification. The wait goes on.
+func TestAGrantThatIsLostLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+			if l.n > 0 {
+				return grant(l), nil
+			}
+			return stamped(ttl)(l), nil
+		}}
+		l := openLate(t, f, ttl*2/5, func(driver.Instant) (driver.Instant, error) { return 0, locker.ErrLost })
+		began := time.Now()
+		if lease := mustAcquire(t, l, "name"); lease.Token() != 2 {
+			t.Errorf("token %v, want the second grant's", lease.Token())
+		}
+		if d := time.Since(began); d > ttl {
+			t.Errorf("it took %v, want less than a TTL", d)
+		}
+	})
+}
+
 // The renewal of a place in the queue that is answered after the grant doesn't count for the lease:
 // the service may count the grant from an older refresh.
 func TestALateAnswerFromBeforeTheGrant(t *testing.T) {

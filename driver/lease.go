@@ -33,6 +33,7 @@ type lease struct {
 	call  *callContext // of Acquire; nil: that has returned
 	cause cause        // why the acquisition died before it was granted
 
+	grantedAt Instant // when the grant came, which may have to be verified; Never: none has
 	heldSince Instant // when the lease was granted; Never: it is none yet
 	keptUntil Instant // when its minimum hold was over, if that was after its end; Never: it wasn't kept, or is still
 	endedAt   Instant // when the lease ended, or nobody wanted the acquisition any more; Never: not yet

@@ -5,18 +5,25 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/fencedlock/locker"
 )
 
 // After every acquisition that ended without a confirmed release, something of it may still exist
 // on the service, or be on its way there. So the engine calls Release until the service has
 // confirmed it, with growing pauses, in a bounded number of goroutines for all leases together: a
 // service that doesn't answer must not cost a goroutine for each.
+//
+// A service may be several servers, of which one is silent. The engine doesn't know which lock is on
+// which server. But a call that had no answer will probably have none the next time. So such removals
+// have goroutines of their own, and the others don't wait for them.
 
 // removal is the state of the removal of what one acquisition has left. The engine's mutex guards
 // it.
 type removal struct {
 	call          *callContext  // done when the call of Release under way has returned; nil: none is
 	lastErr       error         // what the last call returned
+	silent        bool          // the last call, or before the first one the last renewal, had no answer
 	confirmedFree bool          // a call has confirmed that the lock is free for others
 	pause         time.Duration // before the next call
 	failures      int           // calls that have failed, without those after which only answers were to come
@@ -25,10 +32,10 @@ type removal struct {
 }
 
 // called notes the result of the call of Release. free: that has confirmed that the lock is free for
-// others.
-func (r *removal) called(err error, free bool) {
+// others. silent: there was no answer.
+func (r *removal) called(err error, free, silent bool) {
 	timedOut := !time.Now().Before(r.call.deadline)
-	r.call = nil
+	r.call, r.silent = nil, silent
 	if r.lastErr == nil || !timedOut { // a time-out says less than the error before it
 		r.lastErr = err
 	}
@@ -42,9 +49,16 @@ func (r *removal) nextCall(longest time.Duration) time.Duration {
 	return r.pause/2 + rand.N(r.pause)
 }
 
+// removers are goroutines that make calls of Release, and the removals that are due for them.
+type removers struct {
+	due     []*lease // in order
+	going   int
+	inDoubt int // as many at most, while no call is confirmed
+}
+
 const (
-	removersInDoubt = 16  // at most, while the service confirms nothing
-	maxRemovers     = 512 // at most, while it answers; many, because thousands may be due at once
+	removersInDoubt = 16  // of removals without an answer, at most, while none is confirmed
+	maxRemovers     = 512 // otherwise, of each kind; many, because thousands may be due at once
 
 	firstRemovalPause = 10 * time.Millisecond
 )
@@ -90,6 +104,7 @@ func (w *waiter) removeEnded() {
 func (e *engine) startRemoval(l *lease) {
 	e.moments.remove(l)
 	l.become(removing)
+	l.removal.silent = classOfFailure(l.renewal.lastErr) == locker.LossServiceSilent
 	if e.abandoned {
 		e.abandonRemoval(l)
 		return
@@ -97,18 +112,26 @@ func (e *engine) startRemoval(l *lease) {
 	e.queueRemoval(l)
 }
 
-// queueRemoval hands a removal that is due to the removers.
+// queueRemoval hands a removal that is due to its removers.
 func (e *engine) queueRemoval(l *lease) {
-	e.removals = append(e.removals, l)
-	e.addRemover(removersInDoubt)
+	r := e.removersOf(l)
+	r.due = append(r.due, l)
+	e.addRemover(r, r.inDoubt)
+}
+
+func (e *engine) removersOf(l *lease) *removers {
+	if l.removal.silent {
+		return &e.inSilence
+	}
+	return &e.removers
 }
 
 // addRemover starts another remover if there is work for it and there are fewer than most.
-func (e *engine) addRemover(most int) {
-	if len(e.removals) > 0 && e.removers < most {
-		e.removers++
+func (e *engine) addRemover(r *removers, most int) {
+	if len(r.due) > 0 && r.going < most {
+		r.going++
 		e.busy++
-		go e.remover()
+		go e.remover(r)
 	}
 }
 
@@ -116,10 +139,10 @@ func (e *engine) addRemover(most int) {
 // has left is removed even if the caller has gone.
 //
 //nolint:contextcheck
-func (e *engine) remover() {
+func (e *engine) remover(r *removers) {
 	confirmed := true
 	for {
-		l := e.nextRemoval(confirmed)
+		l := e.nextRemoval(r, confirmed)
 		if l == nil {
 			return
 		}
@@ -128,22 +151,22 @@ func (e *engine) remover() {
 }
 
 // nextRemoval claims a lease whose removal is due. It returns nil when the remover may end: nothing
-// is due, or its last call confirmed nothing and there are more than removersInDoubt.
-func (e *engine) nextRemoval(confirmed bool) *lease {
+// is due, or its last call confirmed nothing and there are too many for that.
+func (e *engine) nextRemoval(r *removers, confirmed bool) *lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for len(e.removals) > 0 && (confirmed || e.removers <= removersInDoubt) {
-		l := e.removals[0]
-		e.removals[0] = nil
-		e.removals = e.removals[1:]
+	for len(r.due) > 0 && (confirmed || r.going <= r.inDoubt) {
+		l := r.due[0]
+		r.due[0] = nil
+		r.due = r.due[1:]
 		if e.claimRemoval(context.Background(), l) {
 			return l
 		}
 	}
-	if len(e.removals) == 0 {
-		e.removals = nil
+	if len(r.due) == 0 {
+		r.due = nil
 	}
-	e.removers--
+	r.going--
 	e.busy--
 	e.checkDrained()
 	return nil
@@ -188,16 +211,18 @@ func (e *engine) removeCalled(l *lease, call *callContext, err error) {
 		free, pending = true, partial.Pending
 	}
 	err = ownLimit(!time.Now().Before(call.deadline), withoutLoss(err))
+	silent := errors.Is(err, locker.ErrNoAnswer)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.busy--
 	wasFree := l.removal.confirmedFree
-	l.removal.called(err, free)
+	removers := e.removersOf(l)
+	l.removal.called(err, free, silent)
 	e.noteRemoval(l, wasFree, err != nil && !pending, err)
 	switch {
 	case err == nil:
 		e.finish(l)
-		e.addRemover(maxRemovers)
+		e.addRemover(removers, maxRemovers)
 	case e.abandoned || e.closed && l.removal.confirmedFree && !pending:
 		e.abandonRemoval(l)
 	default:

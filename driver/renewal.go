@@ -132,10 +132,10 @@ func (e *engine) renewed(l *lease, sent, base Instant, err error, background boo
 }
 
 // answeredLate processes the answer to a renewal that was given up before it came. It counts for the
-// lease all the same, and the next renewal, which may be under way, is needed less urgently. An
-// error says nothing new, unless the lease is lost. sent is when the call of Renew was made: a
-// renewal that began before the grant doesn't count (see end). Of a place in the queue it says that
-// the service answers.
+// lease all the same, and the next renewal, which may be under way, is needed less urgently. It also
+// counts for a grant that is being verified. An error says nothing new, unless the lease is lost. sent
+// is when the call of Renew was made: a renewal that began before the grant doesn't count (see end).
+// Of a place in the queue it says that the service answers.
 func (e *engine) answeredLate(l *lease, sent, base Instant, err error) {
 	why := newCause(err)
 	e.mu.Lock()
@@ -145,9 +145,11 @@ func (e *engine) answeredLate(l *lease, sent, base Instant, err error) {
 	switch {
 	case l.phase == queued && err == nil:
 		l.renewal.lastErr, l.renewal.startedAt = nil, now
-	case l.phase != holding || sent < l.heldSince:
+	case l.phase != holding && l.phase != asking || sent < l.grantedAt:
 	case why.lost:
 		e.lose(l, why)
+	case l.phase == asking && err == nil:
+		l.validity = l.validity.renewed(base, now)
 	case err == nil && base > l.validity.base:
 		e.noteRenewal(l, sent, nil)
 		l.renewal.lastErr, l.renewal.byHandErr, l.renewal.startedAt = nil, nil, now

@@ -144,14 +144,21 @@ func TestHolderLearnsOfABreak(t *testing.T) {
 // goes on waiting, and a caller that doesn't wait isn't told that it has lost a lease.
 func TestAcquireThatIsTakenAway(t *testing.T) {
 	f := newFake(t)
-	l := driver.New(f.driver(t, nil), driver.Config{TTL: time.Minute})
+	acquireThatIsTakenAway(t, f, f.driver(t, nil), withBreach(4, driver.FormatBreach(bob)))
+	f = newFake(t)
+	acquireThatIsTakenAway(t, f, f.clusterDriver(t), gone) // at once; there the tombstone doesn't say by whom
+}
+
+func acquireThatIsTakenAway(t *testing.T, f *fake, d driver.Driver, answer string) {
+	t.Helper()
+	l := driver.New(d, driver.Config{TTL: time.Minute})
 	var taken atomic.Bool
 	f.does(func(command []string) string {
 		switch {
-		case describe(command) == "release":
+		case !strings.HasPrefix(describe(command), "acquire"):
 			return gone
 		case taken.CompareAndSwap(false, true):
-			return withBreach(4, driver.FormatBreach(bob))
+			return answer
 		}
 		return granted
 	})

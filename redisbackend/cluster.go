@@ -1,7 +1,6 @@
 package redisbackend
 
 import (
-	"context"
 	"time"
 
 	"github.com/fencedlock/locker/driver"
@@ -37,24 +36,18 @@ func (d *redisDriver) renewScript() *script {
 	return renewScript
 }
 
-// keepTokens renews the last tokens of leases that were renewed, as renew.lua does by itself.
-func (d *redisDriver) keepTokens(ctx context.Context, locks []driver.Lock) {
+// tokensDue lists the leases whose last tokens are to be renewed together with them, as renew.lua does
+// by itself.
+func (d *redisDriver) tokensDue(locks []driver.Lock, now driver.Instant) (due []*lock) {
 	if d.router.conn.Cluster == nil {
-		return
+		return nil
 	}
-	var due []*lock
-	var reqs []request
-	sent := driver.Stamp()
 	for _, l := range locks {
-		if l := l.(*lock); l.isTokenDue(sent) {
-			due, reqs = append(due, l), append(reqs, l.request(keepOneScript, sent))
+		if l := l.(*lock); l.isTokenDue(now) {
+			due = append(due, l)
 		}
 	}
-	d.router.askAll(ctx, reqs, func(i int, a answer) {
-		if a.err == nil {
-			due[i].noteTokenKept(sent)
-		}
-	})
+	return due
 }
 
 // isTokenDue reports whether it is time to renew the last token.

@@ -21,7 +21,7 @@ type redisDriver struct {
 
 	unsentLimit time.Duration // see unsentLimitOf
 	renewals    *kit.Tasks    // that may outlast their call: see askPatiently
-	patient     chan struct{} // has a value for each of them
+	renewing    chan struct{} // has a value for each connection that is reserved for renewals
 
 	done func() error // called when the driver is closed; nil: nothing
 }
@@ -33,7 +33,7 @@ func newDriver(conn *redisconn.Conn, c config, done func() error) *redisDriver {
 		guarantees:  Guarantees(),
 		unsentLimit: unsentLimitOf(conn),
 		renewals:    kit.NewTasks(),
-		patient:     make(chan struct{}, conn.PoolSize()/2),
+		renewing:    make(chan struct{}, conn.PoolSize()/2),
 		done:        done,
 	}
 	d.grants = newGrantListener(d)

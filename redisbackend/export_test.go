@@ -16,6 +16,7 @@ import (
 const (
 	MessageTimeout = messageTimeout
 	LanesWidth     = lanesWidth
+	BatchSize      = batchSize
 )
 
 var (

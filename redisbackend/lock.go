@@ -2,7 +2,6 @@ package redisbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,7 +15,7 @@ import (
 var (
 	errExpired   = fmt.Errorf("%w: somebody has removed it from the server, or its TTL has passed there", locker.ErrLost)
 	errOlderData = fmt.Errorf("%w: the server has gone back to older data", locker.ErrLost)
-	errReleased  = errors.New("the server has it as released already")
+	errReleased  = fmt.Errorf("%w: the server has it as released already", locker.ErrLost)
 )
 
 // lock is one acquisition.
@@ -97,8 +96,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	a := l.d.router.ask(ctx, r)
 	grant, err := l.acquired(a, sent)
 	switch {
-	case a.breach != nil: // a copy was granted the lock, which was taken away before anybody had it
-		l.notifyLost(err)
+	case a.err == nil && (a.outcome == gone || a.outcome == broken):
+		l.notifyLost(err) // a copy was granted the lock, which was taken away before anybody had it
 	case a.err != nil || l.noWait:
 	case a.outcome == queued:
 		l.scheduleRecheck(a.reply, sent)

@@ -10,19 +10,29 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Renew sends one request for each lock, many in a message. The answer about a place in the queue
-// may be that the lock was granted: then the message was lost.
+// Renew sends one request for each lock, many in a message, and in a Cluster now and then one for its
+// last token. The answer about a place in the queue may be that the lock was granted: then the message
+// was lost.
 func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	sent := driver.Stamp()
 	reqs := make([]request, len(locks))
 	for i, l := range locks {
 		reqs[i] = l.(*lock).request(d.renewScript(), sent)
+	}
+	tokens := d.tokensDue(locks, sent)
+	for _, l := range tokens {
+		reqs = append(reqs, l.request(keepOneScript, sent))
+	}
+	for i := range reqs {
 		reqs[i].deadlineOnly = true
 	}
 	d.askPatiently(ctx, reqs, func(i int, a answer) {
-		report(i, sent, locks[i].(*lock).renewed(a, sent))
+		if i < len(locks) {
+			report(i, sent, locks[i].(*lock).renewed(a, sent))
+		} else if a.err == nil {
+			tokens[i-len(locks)].noteTokenKept(sent)
+		}
 	})
-	d.keepTokens(ctx, locks)
 }
 
 // askPatiently is the router's askAll for requests that may still be answered when ctx has ended. With
@@ -33,15 +43,17 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 // has dropped a connection. When ctx ends, each request without an answer is reported to have none. If
 // one comes later, that is reported as well.
 //
-// Half of the connections are left to others: when the rest is used, and where the TTL is longer, this is
-// askAll.
+// Half of the connections are left to others: when the rest is used, and where the TTL is longer, nothing
+// is waited for after the end of ctx.
 func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report func(i int, a answer)) {
 	began, limit := time.Now(), messageTimeout
 	for i := range reqs {
 		limit = min(limit, reqs[i].ttl*3/5) // until shortly before the deadline
 	}
-	if until, limited := ctx.Deadline(); !limited || time.Until(until) >= limit {
-		d.router.askAll(ctx, reqs, report)
+	width := d.reserve(min((len(reqs)+batchSize-1)/batchSize, lanesWidth))
+	if until, limited := ctx.Deadline(); !limited || time.Until(until) >= limit || width == 0 {
+		defer d.giveBack(width)
+		d.router.askAll(ctx, reqs, max(width, 1), report)
 		return
 	}
 	patient := slices.Clone(reqs)
@@ -59,11 +71,13 @@ func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report f
 		}
 	}
 	done := make(chan struct{})
-	if !d.startPatience(func() {
+	if !d.renewals.Go(func(context.Context) {
 		defer close(done)
-		d.router.askAll(ctx, patient, note)
-	}) {
-		d.router.askAll(ctx, reqs, report)
+		defer d.giveBack(width)
+		d.router.askAll(ctx, patient, width, note)
+	}) { // the driver is closed
+		defer d.giveBack(width)
+		d.router.askAll(ctx, reqs, width, report)
 		return
 	}
 	select {
@@ -77,19 +91,21 @@ func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report f
 	}
 }
 
-// startPatience calls ask in a goroutine, unless too many are under way or the driver is closed.
-func (d *redisDriver) startPatience(ask func()) bool {
-	select {
-	case d.patient <- struct{}{}:
-	default:
-		return false
+// reserve reserves connections for messages of renewals, to each server: most of them, or as many as are
+// left of half of the pool.
+func (d *redisDriver) reserve(most int) (n int) {
+	for ; n < most; n++ {
+		select {
+		case d.renewing <- struct{}{}:
+		default:
+			return n
+		}
 	}
-	started := d.renewals.Go(func(context.Context) {
-		defer func() { <-d.patient }()
-		ask()
-	})
-	if !started {
-		<-d.patient
+	return n
+}
+
+func (d *redisDriver) giveBack(n int) {
+	for range n {
+		<-d.renewing
 	}
-	return started
 }

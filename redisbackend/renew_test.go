@@ -3,6 +3,7 @@ package redisbackend_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/redisbackend"
 )
 
 func TestRenewIsOneMessage(t *testing.T) {
@@ -97,6 +101,88 @@ func TestAnsweredAfterTheNextRenewal(t *testing.T) {
 			t.Errorf("the base of the late answer is %v after the call of Renew, want when it was sent", base.Sub(between))
 		}
 	}
+}
+
+// Where many leases need several messages, these don't wait for each other's answers. Half of the
+// connections are left to others.
+func TestManyRenewalsAtATime(t *testing.T) {
+	for pool, want := range map[int]int{1: 1, 4: 2, 20: redisbackend.LanesWidth} {
+		for _, ttl := range []time.Duration{7 * time.Second, time.Minute} { // with a short one late answers count
+			t.Run(fmt.Sprint(pool, ttl), func(t *testing.T) {
+				f := newFake(t)
+				d := f.driver(t, func(o *redis.Options) { o.PoolSize = pool })
+				locks := make([]driver.Lock, (redisbackend.LanesWidth+1)*redisbackend.BatchSize)
+				for i := range locks {
+					locks[i] = newLock(t, d, ttl)
+				}
+				for range 2 {
+					peak := f.mostAtATime(t, want)
+					for i, err := range renewAll(t, d, ttl/4, locks...).last() {
+						if err != nil {
+							t.Fatalf("lock %d: %v", i, err)
+						}
+					}
+					if n := peak(); n != want {
+						t.Errorf("%d messages at a time, want %d", n, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// mostAtATime makes the fake answer nothing before it has that many messages, and had time for more. It
+// returns how many it has had at a time.
+func (f *fake) mostAtATime(t *testing.T, want int) (peak func() int) {
+	var mu sync.Mutex
+	var going, most int
+	enough := make(chan struct{})
+	f.does(func([]string) string {
+		mu.Lock()
+		if going++; going > most {
+			if most = going; most == want {
+				time.AfterFunc(20*time.Millisecond, func() { close(enough) })
+			}
+		}
+		mu.Unlock()
+		select {
+		case <-enough:
+		case <-t.Context().Done():
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		going--
+		return granted
+	})
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return most
+	}
+}
+
+// In a Cluster the last tokens are renewed also if each answer comes after the end of its Renew.
+func TestTokensAreKeptThoughAnswersAreLate(t *testing.T) {
+	f := newFake(t)
+	d := f.clusterDriver(t)
+	l := newLock(t, d, 3*time.Second)
+	f.answers(granted)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	held := make(chan struct{})
+	f.does(func([]string) string {
+		<-held
+		return granted
+	})
+	r := renewAll(t, d, 100*time.Millisecond, l)
+	if err := r.last()[0]; !errors.Is(err, locker.ErrNoAnswer) {
+		t.Errorf("Renew reports %v, want ErrNoAnswer", err)
+	}
+	close(held)
+	r.until(t, "nil, and the token to be renewed", func(got []error) bool {
+		return got[0] == nil && slices.Equal(f.called(), []string{"renew_one", "keep_one"})
+	})
 }
 
 // reports is what one call of Renew has reported, also after it has returned.

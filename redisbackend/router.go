@@ -83,9 +83,9 @@ func (s *router) lanesFor(ctx context.Context, key string) *lanes {
 	return l
 }
 
-// askAll sends many requests in few messages, to all servers at the same time. It calls report with
-// each answer as it comes, from several goroutines.
-func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, a answer)) {
+// askAll sends many requests in few messages, to all servers at the same time, and width messages at a
+// time to each. It calls report with each answer as it comes, from several goroutines.
+func (s *router) askAll(ctx context.Context, reqs []request, width int, report func(i int, a answer)) {
 	shards := make(map[string][]int)
 	for i, r := range reqs {
 		addr := s.conn.Shard(ctx, r.key)
@@ -94,10 +94,10 @@ func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, 
 	var all sync.WaitGroup
 	for _, part := range shards {
 		all.Go(func() {
-			for some := range slices.Chunk(part, batchSize) {
+			kit.Parallel(width, slices.Collect(slices.Chunk(part, batchSize)), func(some []int) {
 				if ctx.Err() != nil {
 					s.leaveOut(ctx, reqs, some, report)
-					continue
+					return
 				}
 				sent := make([]request, len(some))
 				for j, i := range some {
@@ -106,7 +106,7 @@ func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, 
 				for j, a := range s.send(ctx, sent) {
 					report(some[j], a)
 				}
-			}
+			})
 		})
 	}
 	all.Wait()

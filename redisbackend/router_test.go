@@ -74,9 +74,16 @@ func TestAcquireAndRelease(t *testing.T) {
 func acquireAndRelease(t *testing.T, f *fake, d driver.Driver, replies []string, want string, calls, releases []string) {
 	t.Helper()
 	f.answers(append(slices.Clone(replies), replies[len(replies)-1])...)
-	l := newLock(t, d, time.Minute)
+	var lost error
+	l, err := d.Lock(locker.Request{Name: "a", TTL: time.Minute}, func(cause error) { lost = cause })
+	if err != nil {
+		t.Fatal(err)
+	}
 	before := driver.Stamp()
 	grant, err := l.Acquire(t.Context())
+	if taken := strings.Contains(want, "released"); taken != errors.Is(lost, locker.ErrLost) {
+		t.Errorf("lost was called with %v, want ErrLost only if the lock was taken away", lost)
+	}
 	switch {
 	case want == "" && (err != nil || grant.Token != 42 || grant.TTL != time.Minute || grant.Base < before || grant.Base > driver.Stamp()):
 		t.Errorf("Acquire = %+v, %v, want a grant with token 42", grant, err)

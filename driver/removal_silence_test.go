@@ -1,0 +1,83 @@
+package driver_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// Where a service is several servers and one of them is silent, removals on the others don't wait for
+// those on that one.
+func TestRemovalsWhileOneServerIsSilent(t *testing.T) {
+	const silent = 200 // removals; the engine makes 16 calls at a time, of 5 s each
+	bubble(t, func(t *testing.T) {
+		f := &fake{leaves: true}
+		f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+			if strings.HasPrefix(l.req.Name, "silent") {
+				return grant(l), nil
+			}
+			return driver.Grant{}, errService
+		}
+		f.release = func(ctx context.Context, l *fakeLock) error {
+			switch {
+			case strings.HasPrefix(l.req.Name, "silent"):
+				return hang(ctx)
+			case l.req.Name == "refused at first" && l.count(&l.releases) < 4:
+				return errService
+			}
+			return nil
+		}
+		l := open(t, f)
+		for i := range silent {
+			mustAcquire(t, l, fmt.Sprint("silent ", i), locker.WithoutRenewal())
+		}
+		time.Sleep(ttl) // they are lost just before that
+		for range 10 {
+			for name, most := range map[string]time.Duration{
+				"at once":          0,
+				"refused at first": 105 * time.Millisecond, // three pauses
+			} {
+				_, err := l.Acquire(t.Context(), name)
+				matches(t, "Acquire", err, errService)
+				time.Sleep(most)
+				synctest.Wait()
+				if n := len(f.prepared()); !f.lock(n - 1).isRemoved() {
+					t.Errorf("%q: not removed after %v", name, most)
+				}
+			}
+			time.Sleep(7 * time.Second)
+		}
+	})
+}
+
+// What was lost because renewals had no answer is removed by few calls at a time.
+func TestRemovalsAfterRenewalsWithoutAnAnswer(t *testing.T) {
+	const many, few = 1000, 16
+	bubble(t, func(t *testing.T) {
+		var going, peak atomic.Int64
+		f := &fake{
+			leaves: true,
+			renew:  func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) },
+			release: func(ctx context.Context, _ *fakeLock) error {
+				peak.Store(max(peak.Load(), going.Add(1)))
+				defer going.Add(-1)
+				return hang(ctx)
+			},
+		}
+		l := open(t, f)
+		for i := range many {
+			mustAcquire(t, l, fmt.Sprint(i))
+		}
+		time.Sleep(2 * ttl)
+		if n := peak.Load(); n != few {
+			t.Errorf("%d calls of Release at once, want %d", n, few)
+		}
+	})
+}
