@@ -152,14 +152,19 @@ func (c *conn) ended(cause error) {
 	}
 }
 
-// admit makes a token of a value that the sequence has given on this connection.
+// admit makes a token of a value that the sequence has given on this connection. There is none where the
+// epoch is over by now: the lock that belongs to it is one of a former primary, maybe.
 func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {
 	token, err := c.tokens.admit(ctx, floor, value)
+	if err == nil && c.isOfOldEpoch() {
+		err = errOldEpoch
+	}
 	switch {
 	case err == nil:
 		c.d.largest.saw(token)
 	case errors.Is(err, errOldEpoch):
 		c.giveUp(errOldEpoch) // the next connection reads the epoch again
+		return 0, err
 	}
 	return token, err
 }

@@ -146,6 +146,9 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 		return g, !c.isOpen() || c.isSilent(), err
 	case err != nil:
 		return g, !c.isOpen(), err
+	case token == 0 && c.isOfOldEpoch(): // since it was asked: on the new primary the lock may be free
+		l.leftShared(c)
+		return g, true, errOldEpoch
 	case token == 0:
 		l.leftShared(c)
 		return g, false, l.held(ctx)

@@ -71,6 +71,9 @@ func (p *pool) sharedWithoutWaiting(ctx context.Context) *conn {
 func (p *pool) existingShared() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.other.isOpen() && p.other.isOfOldEpoch() { // nobody else would look at it
+		p.other.giveUp(errOldEpoch)
+	}
 	if p.hasOther() && (!p.shared.isOpen() || p.shared.isSilent() && !p.other.isSilent()) {
 		p.shared, p.other = p.other, p.shared
 	}
