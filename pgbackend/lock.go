@@ -143,7 +143,7 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
 		l.leftShared(c)
-		return g, !c.isOpen() || c.isSilent(), err
+		return g, !c.isOpen() || c.isSilent() || errors.Is(err, errWithdrawn), err
 	case err != nil:
 		return g, !c.isOpen(), err
 	case token == 0 && c.isOfOldEpoch(): // since it was asked: on the new primary the lock may be free
