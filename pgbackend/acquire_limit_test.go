@@ -31,7 +31,8 @@ func TestAcquisitionEndsInTime(t *testing.T) {
 				config.ConnConfig.Port = 10
 				dead := make(map[string]bool)
 				for port := range uint16(c.deadHosts) {
-					config.ConnConfig.Fallbacks = append(config.ConnConfig.Fallbacks, &pgconn.FallbackConfig{Host: "127.0.0.1", Port: 11 + port})
+					next := &pgconn.FallbackConfig{Host: "127.0.0.1", Port: 11 + port}
+					config.ConnConfig.Fallbacks = append(config.ConnConfig.Fallbacks, next)
 				}
 				dial := config.ConnConfig.DialFunc
 				config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {

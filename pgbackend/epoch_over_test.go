@@ -359,7 +359,8 @@ func TestAnswerWhereTheEpochIsOver(t *testing.T) {
 				if c.isHeld {
 					f.somebodyHas("b")
 				}
-				if _, err := locker.TryAcquire(t.Context(), l, "b", locker.WithTTL(time.Second)); errors.Is(err, locker.ErrHeld) != c.isHeld {
+				_, err := locker.TryAcquire(t.Context(), l, "b", locker.WithTTL(time.Second))
+				if errors.Is(err, locker.ErrHeld) != c.isHeld {
 					t.Errorf("TryAcquire on another connection = %v", err)
 				}
 				if err := <-done; err != nil || lease.Token()>>48 != 2 {

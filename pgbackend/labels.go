@@ -71,7 +71,10 @@ type labels struct {
 }
 
 func newLabels(d *pgDriver, off bool) *labels {
-	return &labels{d: d, off: off, tasks: kit.NewTasks(), wanted: make(map[rowID]*lock), written: make(map[rowID]*lock), doomed: make(map[rowID]row)}
+	return &labels{
+		d: d, off: off, tasks: kit.NewTasks(),
+		wanted: make(map[rowID]*lock), written: make(map[rowID]*lock), doomed: make(map[rowID]row),
+	}
 }
 
 // wantedRows are the rows that locks should have, whose renewals were answered. They come before the

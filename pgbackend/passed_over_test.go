@@ -200,8 +200,9 @@ func TestSilentConnectionIsHeardBeforeAnotherIsMade(t *testing.T) {
 			t.Fatalf("TryAcquire = %v, want ErrNoAnswer", err)
 		}
 		f.change(func(f *fake) { f.slow = 0 })
-		if lost, took := bursts(t, 10, func(i int) error { return tryNumbered(t.Context(), l, i) }); lost != 0 || took != 2*time.Second {
-			t.Errorf("%d of 10 calls had no answer, and all took %v, want leases on the connection that is heard again, after 2 s", lost, took)
+		lost, took := bursts(t, 10, func(i int) error { return tryNumbered(t.Context(), l, i) })
+		if lost != 0 || took != 2*time.Second {
+			t.Errorf("%d of 10 calls had no answer, and all took %v, want leases when it is heard, after 2 s", lost, took)
 		}
 	})
 }

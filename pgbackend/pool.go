@@ -51,12 +51,15 @@ func (p *pool) sharedConn(ctx context.Context) (*conn, error) {
 		case err == nil:
 			return c, nil
 		case limited.Err() != nil && ctx.Err() == nil:
-			return nil, fmt.Errorf("%w: no connection was made within %v, and making it goes on", locker.ErrNoAnswer, maxConnectWait)
+			return nil, errConnectWait
 		case !errors.Is(err, errHeard):
 			return nil, err
 		}
 	}
 }
+
+var errConnectWait = fmt.Errorf(
+	"%w: no connection was made within %v, and making it goes on", locker.ErrNoAnswer, maxConnectWait)
 
 // errHeard says that a silent connection was heard while another one was being made.
 var errHeard = errors.New("the server is heard again")

@@ -47,7 +47,8 @@ func inOneLine(c *pgconn.Config, failures []error) error {
 	if other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.HasSuffix(line, noTLS) }); len(other) > 0 {
 		lines = other
 	}
-	return &connectError{errors.Join(failures...), "no connection for user " + c.User + " to database " + c.Database + ": " + strings.Join(lines, "; ")}
+	text := "no connection for user " + c.User + " to database " + c.Database + ": " + strings.Join(lines, "; ")
+	return &connectError{errors.Join(failures...), text}
 }
 
 // reason is what is wrong with one address.

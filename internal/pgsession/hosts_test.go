@@ -114,8 +114,11 @@ func TestEachAddressHasItsPartOfTheTime(t *testing.T) {
 			hosts: map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": drops, "10.0.0.2:5432": drops, "10.0.0.3:5432": saysNothing, "10.0.0.4:5432": serves},
 		},
 		"one of three addresses refuses at once, and leaves its part to the others": {
-			url: "h/d?sslmode=prefer", names: map[string][]string{"h": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}}, after: 5 * time.Second / 2,
-			hosts: map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": refuses, "10.0.0.2:5432": drops, "10.0.0.3:5432": serves},
+			url: "h/d?sslmode=prefer", names: map[string][]string{"h": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}},
+			hosts: map[string]func(context.Context, net.Conn) error{
+				"10.0.0.1:5432": refuses, "10.0.0.2:5432": drops, "10.0.0.3:5432": serves,
+			},
+			after: 5 * time.Second / 2,
 		},
 		"two names, one isn't resolved": {
 			url: "h1,h2/d?sslmode=prefer", names: map[string][]string{"h2": {"10.0.0.2"}}, after: 5 * time.Second,
@@ -179,8 +182,8 @@ func TestConfigurationOfAConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := &network{names: map[string][]string{"h1": {"10.0.0.1"}, "h2": {"10.0.0.2"}}, hosts: map[string]func(context.Context, net.Conn) error{
-			"10.0.0.1:5432": refuses, "10.0.0.2:5432": serves}}
+		n := &network{names: map[string][]string{"h1": {"10.0.0.1"}, "h2": {"10.0.0.2"}}}
+		n.hosts = map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": refuses, "10.0.0.2:5432": serves}
 		config.ConnConfig.LookupFunc, config.ConnConfig.DialFunc = n.resolve, n.dial
 		config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 			for range 2 {
@@ -214,14 +217,14 @@ func TestWrongPasswordIsTriedOnce(t *testing.T) {
 				defer theirs.Close()
 				backend := pgproto3.NewBackend(theirs, theirs)
 				if _, err := backend.ReceiveStartupMessage(); err == nil {
-					backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: codePassword, Message: "password authentication failed"})
+					backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: codePassword, Message: "wrong password"})
 					_ = backend.Flush()
 				}
 			}()
 			return nil
 		}
-		n := &network{names: map[string][]string{"h1": {"10.0.0.1"}, "h2": {"10.0.0.2"}}, hosts: map[string]func(context.Context, net.Conn) error{
-			"10.0.0.1:5432": rejects, "10.0.0.2:5432": rejects}}
+		n := &network{names: map[string][]string{"h1": {"10.0.0.1"}, "h2": {"10.0.0.2"}}}
+		n.hosts = map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": rejects, "10.0.0.2:5432": rejects}
 		config.ConnConfig.LookupFunc, config.ConnConfig.DialFunc = n.resolve, n.dial
 		if _, err := Dial(t.Context(), config); !Says(err, codePassword) || asked != 1 {
 			t.Errorf("Dial = %v after %d tries, want the server's error after one", err, asked)

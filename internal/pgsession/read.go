@@ -208,7 +208,7 @@ func (s *Session) Silence() time.Duration {
 	return driver.Now().Sub(max(s.head.Sent, s.heard))
 }
 
-// Heard is closed when the next answer comes, whoever has asked. It stays open when the connection ends.
+// Heard is closed when the next answer comes, to any call. It stays open when the connection ends.
 func (s *Session) Heard() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
