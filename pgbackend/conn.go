@@ -40,6 +40,9 @@ type conn struct {
 	readsLabels    atomic.Bool // the table of leases can be read here; of a shared connection
 	takesLabels    atomic.Bool // rows can be written to it; the same
 
+	rowsPaused driver.Instant  // until then no statement about rows is executed here; the mutex of labels guards this
+	rowsLate   *pgsession.Call // the last such statement whose answer has not come in time; the same
+
 	isWaiter bool         // it is a waiter's; the driver's mutex guards this
 	base     atomic.Int64 // of its leases: the last one that a renewal, or the grant to a waiter, has reported. A driver.Instant
 	overdue  atomic.Bool  // the last renewal had no answer in time
@@ -53,7 +56,7 @@ type conn struct {
 
 func (d *pgDriver) newConn(p *pool, made *pgsession.Conn, waiter bool) *conn {
 	session := pgsession.New(made, pgsession.Settings{IdleTimeout: p.ttl, Blocks: waiter})
-	c := &conn{Session: session, d: d, pool: p, reserved: make(map[key]*lock)}
+	c := &conn{Session: session, d: d, pool: p, reserved: make(map[key]*lock), rowsPaused: driver.Stamp()}
 	c.tokens = &tokenSource{session: c.Session, exec: c.exec, schema: d.schema, known: &d.knownEpoch, noting: make(chan struct{}, 1)}
 	c.base.Store(int64(c.LastAnswered()))
 	c.Start(c.ended)
@@ -152,14 +155,19 @@ func (c *conn) ended(cause error) {
 	}
 }
 
-// admit makes a token of a value that the sequence has given on this connection.
+// admit makes a token of a value that the sequence has given on this connection. There is none where the
+// epoch is over by now: the lock that belongs to it is one of a former primary, maybe.
 func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {
 	token, err := c.tokens.admit(ctx, floor, value)
+	if err == nil && c.isOfOldEpoch() {
+		err = errOldEpoch
+	}
 	switch {
 	case err == nil:
 		c.d.largest.saw(token)
 	case errors.Is(err, errOldEpoch):
 		c.giveUp(errOldEpoch) // the next connection reads the epoch again
+		return 0, err
 	}
 	return token, err
 }

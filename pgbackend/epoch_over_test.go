@@ -285,8 +285,8 @@ func TestSharedConnectionThatLeadsToAFormerPrimary(t *testing.T) {
 	})
 }
 
-// A connection that is given up doesn't end under a lock that is being acquired there: it may be granted at
-// any moment.
+// A connection that is given up doesn't end under a lock that is being acquired there. What it is granted
+// then is given back, and asked for on the next connection.
 func TestGivenUpDuringAnAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, l := openPiped(t)
@@ -295,6 +295,9 @@ func TestGivenUpDuringAnAcquisition(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			lease, err := locker.TryAcquire(t.Context(), l, "c")
+			if err == nil && lease.Token()>>48 != 2 {
+				t.Errorf("token %v, want one of the next epoch", lease.Token())
+			}
 			if err == nil {
 				err = lease.Release(t.Context())
 			}
@@ -305,11 +308,91 @@ func TestGivenUpDuringAnAcquisition(t *testing.T) {
 		seesNextEpoch(t, l)
 		acquireAs(t, l, "d") // on the next shared connection
 		if err := <-done; err != nil {
-			t.Errorf("TryAcquire and Release on the connection that is given up = %v, want nil", err)
+			t.Errorf("TryAcquire and Release = %v, want nil", err)
 		}
-		if n := f.statements(asked); n != 1 {
-			t.Errorf("the lock was asked for %d times, want once: its connection has ended", n)
+		if n := f.statements(asked); n != 2 {
+			t.Errorf("the lock was asked for %d times, want twice", n)
+		}
+		if n := f.statements("pg_terminate_backend"); n != 0 {
+			t.Error("a session was ended by force: its connection has ended under the acquisition")
 		}
 		closeLocker(t, l)
+	})
+}
+
+// What is granted or refused on the shared connection counts for nothing if the Locker has got to know of
+// a later epoch meanwhile: it may be the answer of a former primary.
+func TestAnswerWhereTheEpochIsOver(t *testing.T) {
+	for name, c := range map[string]struct{ isGranted, isHeld bool }{
+		"granted, and the epoch is known by a token":               {true, false},
+		"granted, and the epoch is known by a connection alone":    {true, true},
+		"it is held, and the epoch is known by a token":            {false, false},
+		"it is held, and the epoch is known by a connection alone": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, l := openPiped(t)
+				defer closeLocker(t, l)
+				acquireAs(t, l, "a")
+				asked, answered := askedFor("c"), false
+				f.change(func(f *fake) {
+					f.before = func(sql string) string {
+						if f.slow = 0; sql != asked || answered {
+							return ""
+						}
+						answered, f.slow = true, time.Second
+						if !c.isGranted {
+							return "no"
+						}
+						return ""
+					}
+				})
+				var lease locker.Lease
+				done := make(chan error, 1)
+				go func() {
+					var err error
+					lease, err = locker.TryAcquire(t.Context(), l, "c")
+					done <- err
+				}()
+				synctest.Wait() // for the server's answer
+				f.change(func(f *fake) { f.raised++ })
+				if c.isHeld {
+					f.somebodyHas("b")
+				}
+				_, err := locker.TryAcquire(t.Context(), l, "b", locker.WithTTL(time.Second))
+				if errors.Is(err, locker.ErrHeld) != c.isHeld {
+					t.Errorf("TryAcquire on another connection = %v", err)
+				}
+				if err := <-done; err != nil || lease.Token()>>48 != 2 {
+					t.Errorf("TryAcquire = %v, %v, want a token of the next epoch", lease, err)
+				}
+			})
+		})
+	}
+}
+
+// A connection that was silent, and whose epoch is over, ends with its last lease as well.
+func TestSilentConnectionWhoseEpochIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, l := openPiped(t)
+		defer closeLocker(t, l)
+		lease, before := acquireAs(t, l, "x"), f.connections()
+		f.change(func(f *fake) { f.slow = 4 * time.Second })
+		if _, err := locker.TryAcquire(t.Context(), l, "b"); !errors.Is(err, locker.ErrNoAnswer) {
+			t.Fatalf("TryAcquire = %v, want ErrNoAnswer", err)
+		}
+		f.change(func(f *fake) { f.slow = 0 })
+		acquireAs(t, l, "c") // on a second connection
+		time.Sleep(5 * time.Second)
+		f.change(func(f *fake) { f.raised++ })
+		seesNextEpoch(t, l)
+		acquireAs(t, l, "d")
+		releaseNow(t, lease)
+		synctest.Wait()
+		for c := range f.connections() {
+			if before[c] {
+				t.Error("the connection from before exists, and has no lease any more")
+			}
+		}
 	})
 }

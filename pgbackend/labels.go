@@ -9,7 +9,6 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // Who holds a lock or waits for it is written into a table, for people who look (inspect.go): the
@@ -23,7 +22,7 @@ import (
 //     logged, so a commit doesn't wait for the disk. A write may, when the table has to grow: on a
 //     disk that stalls for longer than the rest of a TTL, a lease of that connection is lost.
 //   - A failure is nobody's error. If the table is missing, or not permitted, the connection writes
-//     no more rows. After any other failure there is a pause.
+//     no more rows. After any other failure there is a pause, on that connection alone.
 //
 // A holder that says nothing of itself has a row without a label.
 //
@@ -67,14 +66,15 @@ type labels struct {
 	written   map[rowID]*lock // rows that exist, or may
 	doomed    map[rowID]row   // rows to be removed, until they are
 	isRunning bool            // a task executes statements, or is about to
-	paused    driver.Instant  // until then nothing is executed
 	sending   []write         // rows of a statement that is being sent: what others send now may come before or after it
-	late      *pgsession.Call // the last statement, if its answer has not come in time
 	isSwept   bool            // there are no more old rows of others
 }
 
 func newLabels(d *pgDriver, off bool) *labels {
-	return &labels{d: d, off: off, tasks: kit.NewTasks(), wanted: make(map[rowID]*lock), written: make(map[rowID]*lock), doomed: make(map[rowID]row), paused: driver.Stamp()}
+	return &labels{
+		d: d, off: off, tasks: kit.NewTasks(),
+		wanted: make(map[rowID]*lock), written: make(map[rowID]*lock), doomed: make(map[rowID]row),
+	}
 }
 
 // wantedRows are the rows that locks should have, whose renewals were answered. They come before the
@@ -99,11 +99,9 @@ func (n *labels) renewed(some []write, unread map[*conn]bool) {
 		return
 	}
 	n.mu.Lock()
-	if driver.Now() >= n.paused {
-		for _, w := range some {
-			if w.l.row.token == 0 || w.l.row.rowID == w.rowID || !unread[w.l.row.conn] {
-				n.want(w.l, w.row)
-			}
+	for _, w := range some {
+		if !n.isPaused(w.conn) && (w.l.row.token == 0 || w.l.row.rowID == w.rowID || !unread[w.l.row.conn]) {
+			n.want(w.l, w.row)
 		}
 	}
 	n.unlock()
@@ -214,7 +212,7 @@ func (n *labels) leftOf(c *conn, l *lock) (left row, isUncertain bool) {
 		n.forget(other) // it is over
 	}
 	isSent := slices.ContainsFunc(n.sending, func(w write) bool { return w.rowID == id })
-	return n.doomed[id], n.late != nil || isSent
+	return n.doomed[id], c.rowsLate != nil || isSent
 }
 
 // unlock unlocks the mutex, and starts the task if there is something to do.
@@ -227,18 +225,22 @@ func (n *labels) unlock() {
 	}
 }
 
-// hasWork reports whether there is something that may be executed now.
-func (n *labels) hasWork() bool {
-	if len(n.wanted) == 0 && len(n.doomed) == 0 || driver.Stamp() < n.paused {
-		return false
+// hasWork reports whether there is something to execute. It may have to wait for the end of a pause.
+func (n *labels) hasWork() bool { return len(n.wanted) > 0 || len(n.doomed) > 0 }
+
+// isPaused reports whether no statement about rows is to be executed on c now. A connection that fails
+// is in the way of its own rows alone.
+func (n *labels) isPaused(c *conn) bool {
+	if driver.Stamp() < c.rowsPaused {
+		return true
 	}
-	if n.late != nil {
+	if c.rowsLate != nil {
 		select {
-		case <-n.late.Done():
-			n.late = nil
+		case <-c.rowsLate.Done():
+			c.rowsLate = nil
 		default: // a server that is slow isn't sent more
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }

@@ -66,7 +66,9 @@ func (n *labels) remove(ctx context.Context, doomed []row) {
 	}
 	for on, rows := range by {
 		for part := range slices.Chunk(rows, labelBatch) {
-			_ = n.delete(ctx, on, part)
+			if n.delete(ctx, on, part) != nil {
+				break
+			}
 		}
 	}
 }
@@ -158,7 +160,7 @@ func (n *labels) exec(ctx context.Context, c *conn, sql string) (*pgsession.Call
 // execThen is exec. It calls sent when all that is sent from then on comes after the statement.
 func (n *labels) execThen(ctx context.Context, c *conn, sql string, sent func()) (*pgsession.Call, error) {
 	n.mu.Lock()
-	isPaused := driver.Stamp() < n.paused
+	isPaused := n.isPaused(c)
 	n.mu.Unlock()
 	if isPaused {
 		return nil, errNotNeeded
@@ -171,21 +173,21 @@ func (n *labels) execThen(ctx context.Context, c *conn, sql string, sent func())
 		err = c.Wait(limited, call)
 	}
 	if err != nil && !pgsession.Ended(err) && !c.losesTable(err) {
-		n.failed(call, err, ctx.Err() != nil)
+		n.failed(c, call, err, ctx.Err() != nil)
 	}
 	return call, err
 }
 
-// failed begins a pause after a failure, unless it is only that the caller of an acquisition has
+// failed begins a pause on the connection after a failure, unless it is only that the caller of an acquisition has
 // left.
-func (n *labels) failed(call *pgsession.Call, err error, hasLeft bool) {
+func (n *labels) failed(c *conn, call *pgsession.Call, err error, hasLeft bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !hasLeft {
-		n.paused = driver.Stamp().Add(labelBackoff)
+		c.rowsPaused = driver.Stamp().Add(labelBackoff)
 	}
 	if call != nil && !pgsession.Refused(err) {
-		n.late = call
+		c.rowsLate = call
 	}
 }
 

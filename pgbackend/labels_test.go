@@ -251,6 +251,40 @@ func TestRowsAreInNobodysWay(t *testing.T) {
 	})
 }
 
+// A connection that doesn't answer a statement about rows, or refuses it, is in the way of its own rows
+// alone: those of other connections are written and removed.
+func TestFailureOfOneConnectionAboutRows(t *testing.T) {
+	for _, what := range []string{"silence", "55P03 canceling statement due to lock timeout"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, l := labelled(t)
+				defer closeLocker(t, l)
+				acquireAs(t, l, "x")
+				f.change(func(f *fake) {
+					f.before = func(sql string) string {
+						if !strings.HasPrefix(sql, "INSERT INTO") {
+							return ""
+						}
+						f.before = nil
+						return what
+					}
+				})
+				time.Sleep(renewed + 3*time.Second)
+				other := acquireAs(t, l, "y", locker.WithTTL(labelTTL+time.Second))
+				time.Sleep(renewed)
+				if rows := f.written(); len(rows) != 1 || rows[0].name != "y" {
+					t.Errorf("the rows %+v are written, want one of y", rows)
+				}
+				releaseNow(t, other)
+				time.Sleep(late)
+				if rows := f.written(); len(rows) != 0 {
+					t.Errorf("the rows %+v exist after the release", rows)
+				}
+			})
+		})
+	}
+}
+
 // Close removes the rows, of leases and of what was released just before.
 func TestCloseRemovesRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -49,6 +49,10 @@ type lock struct {
 // maxTries is how often a request is sent when the connection turns out to be broken.
 const maxTries = 2
 
+// maxAsk bounds a call of Acquire that asks. The first call must end within 15 s. What it waits for, one
+// after the other, may take longer: a connection, the end of a session that broke, another connection.
+const maxAsk = 14 * time.Second
+
 // Acquire asks once. If somebody has the lock, the next call waits on a waiter's connection. If
 // there is none for it, the engine polls.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
@@ -58,6 +62,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if ctx.Err() != nil {
 		return driver.Grant{}, context.Cause(ctx)
 	}
+	ctx, cancel := context.WithTimeout(ctx, maxAsk)
+	defer cancel()
 	if err := l.join(ctx); err != nil {
 		return driver.Grant{}, err
 	}
@@ -143,9 +149,12 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
 		l.leftShared(c)
-		return g, !c.isOpen() || c.isSilent(), err
+		return g, !c.isOpen() || c.isSilent() || errors.Is(err, errWithdrawn), err
 	case err != nil:
 		return g, !c.isOpen(), err
+	case token == 0 && c.isOfOldEpoch(): // since it was asked: on the new primary the lock may be free
+		l.leftShared(c)
+		return g, true, errOldEpoch
 	case token == 0:
 		l.leftShared(c)
 		return g, false, l.held(ctx)

@@ -2,6 +2,7 @@ package pgbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -44,15 +45,52 @@ func (p *pool) sharedConn(ctx context.Context) (*conn, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, maxConnectWait)
 	defer cancel()
-	c, err := p.making.Do(limited, p.d.tasks, p.connectShared)
+	for {
+		c, err := p.makeShared(limited)
+		switch {
+		case err == nil:
+			return c, nil
+		case limited.Err() != nil && ctx.Err() == nil:
+			return nil, errConnectWait
+		case !errors.Is(err, errHeard):
+			return nil, err
+		}
+	}
+}
+
+var errConnectWait = fmt.Errorf(
+	"%w: no connection was made within %v, and making it goes on", locker.ErrNoAnswer, maxConnectWait)
+
+// errHeard says that a silent connection was heard while another one was being made.
+var errHeard = errors.New("the server is heard again")
+
+// makeShared waits for the shared connection, until it is made or the silent one is heard. That may be
+// silent again by then: the error is errHeard.
+func (p *pool) makeShared(ctx context.Context) (*conn, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.mu.Lock()
+	silent := p.shared
+	p.mu.Unlock()
+	if silent != nil {
+		heard := silent.Heard() // before the look
+		go func() {
+			select {
+			case <-heard:
+				cancel(errHeard)
+			case <-ctx.Done():
+			}
+		}()
+	}
+	if c := p.currentShared(); c != nil {
+		return c, nil
+	}
+	c, err := p.making.Do(ctx, p.d.tasks, p.connectShared)
 	if err == nil {
 		return c, nil
 	}
-	if c := p.currentShared(); c != nil { // one that was silent was heard meanwhile
+	if c := p.currentShared(); c != nil { // it was heard, or made, meanwhile
 		return c, nil
-	}
-	if limited.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: no connection was made within %v, and making it goes on", locker.ErrNoAnswer, maxConnectWait)
 	}
 	return nil, err
 }
@@ -71,6 +109,14 @@ func (p *pool) sharedWithoutWaiting(ctx context.Context) *conn {
 func (p *pool) existingShared() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.existingLocked()
+}
+
+// existingLocked is existingShared, with the mutex locked.
+func (p *pool) existingLocked() *conn {
+	if p.other.isOpen() && p.other.isOfOldEpoch() { // nobody else would look at it
+		p.other.giveUp(errOldEpoch)
+	}
 	if p.hasOther() && (!p.shared.isOpen() || p.shared.isSilent() && !p.other.isSilent()) {
 		p.shared, p.other = p.other, p.shared
 	}
@@ -85,24 +131,22 @@ func (p *pool) existingShared() *conn {
 func (p *pool) hasOther() bool { return p.other.isOpen() && !p.other.isOfOldEpoch() }
 
 // currentShared is existingShared, without a connection whose epoch is over, and without a silent one
-// that can be replaced. The former is given up.
+// that can be replaced. The former is given up. All of it is one look: what was silent alone may be one of
+// two by the next.
 func (p *pool) currentShared() *conn {
-	c := p.existingShared()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.existingLocked()
 	switch {
 	case c == nil:
 		return nil
 	case c.isOfOldEpoch():
 		c.giveUp(errOldEpoch)
 		return nil
-	case !c.isSilent():
-		return c
+	case c.isSilent() && !p.hasOther(): // otherwise that one is silent as well
+		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.hasOther() { // which is silent as well
-		return c
-	}
-	return nil
+	return c
 }
 
 // connectShared makes the shared connection. It ends within connectTime, or when the Locker is

@@ -65,9 +65,9 @@ const (
 // connection.
 func (c *conn) makeLanes() {
 	o := kit.LaneOptions{MaxWidth: mostLanes, Size: groupSize, Limit: maxCall, CallersSend: true}
-	c.calls = kit.NewLanes(c.sendSome, o)
+	c.calls = kit.NewLanes(c.unlessPassedOver(c.sendSome), o)
 	o.Width = 1 // the groups should be large
-	c.groups = kit.NewLanes(c.sendGroup, o)
+	c.groups = kit.NewLanes(c.unlessPassedOver(c.sendGroup), o)
 }
 
 // request executes a request. It returns when it has the outcome, or when ctx ends. If the error

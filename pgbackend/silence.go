@@ -3,6 +3,7 @@ package pgbackend
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -64,6 +65,33 @@ func (c *conn) isSilent() bool {
 	}
 	c.silent.Store(false)
 	return false
+}
+
+// isPassedOver reports whether what can be asked on any connection is to be asked on another one: this
+// one is silent, or its epoch is over, and there is another one, or one can be made.
+func (c *conn) isPassedOver() bool {
+	return (c.isSilent() || c.isOfOldEpoch()) && c.pool.currentShared() != c
+}
+
+// sendRequests sends requests in one message, and returns the reply to each.
+type sendRequests func(ctx context.Context, some []*request) ([]reply, error)
+
+// unlessPassedOver is send for requests that may have waited for others. If the connection is passed over
+// by now, a message with requests that can be asked elsewhere is withdrawn: nobody waits for an answer
+// there again. Requests that give a lock back are repeated by their callers, in a message without others.
+func (c *conn) unlessPassedOver(send sendRequests) sendRequests {
+	return func(ctx context.Context, some []*request) ([]reply, error) {
+		isMovable := func(r *request) bool { return !r.kind.givesBack() }
+		if !slices.ContainsFunc(some, isMovable) || !c.isPassedOver() {
+			return send(ctx, some)
+		}
+		replies := make([]reply, len(some))
+		for i, r := range some {
+			r.withdraw()
+			replies[i].err = errWithdrawn
+		}
+		return replies, nil
+	}
 }
 
 // isLeasedInSilence reports whether the lock with a key is leased on a silent connection: then there is

@@ -134,7 +134,7 @@ func (d *pgDriver) tokenFor(ctx context.Context, home serverID) (locker.Token, e
 			return 0, errElsewhere
 		}
 		token, err := c.takeToken(ctx)
-		if err == nil || c.isOpen() && !c.isSilent() || try == maxTries {
+		if err == nil || c.isOpen() && !c.isSilent() && !errors.Is(err, errWithdrawn) || try == maxTries {
 			return token, err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// connectError is pgx' error about a connection that couldn't be made, in one line. pgx has a line
+// connectError is pgx' errors about a connection that couldn't be made, in one line. pgx has a line
 // for each address and way; where TLS is preferred that is two for each address, mostly with the
 // same reason, or with the first saying that there is no TLS.
 type connectError struct {
@@ -20,15 +20,20 @@ type connectError struct {
 func (e *connectError) Error() string { return e.text }
 func (e *connectError) Unwrap() error { return e.error }
 
-// inOneLine makes a connectError of what pgx says; any other error stays as it is.
-func inOneLine(err error) error {
-	var connect *pgconn.ConnectError
-	if !errors.As(err, &connect) {
-		return err
-	}
-	all := []error{connect.Unwrap()}
-	if joined, ok := all[0].(interface{ Unwrap() []error }); ok { //nolint:errorlint // the outermost is meant
-		all = joined.Unwrap()
+// inOneLine makes a connectError of what is wrong with each address or host.
+func inOneLine(c *pgconn.Config, failures []error) error {
+	var all []error
+	for _, err := range failures {
+		var connect *pgconn.ConnectError
+		if !errors.As(err, &connect) {
+			all = append(all, err)
+			continue
+		}
+		some := []error{connect.Unwrap()}
+		if joined, ok := some[0].(interface{ Unwrap() []error }); ok { //nolint:errorlint // the outermost is meant
+			some = joined.Unwrap()
+		}
+		all = append(all, some...)
 	}
 	var lines []string
 	for _, err := range all {
@@ -42,7 +47,8 @@ func inOneLine(err error) error {
 	if other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.HasSuffix(line, noTLS) }); len(other) > 0 {
 		lines = other
 	}
-	return &connectError{err, "no connection for user " + connect.Config.User + " to database " + connect.Config.Database + ": " + strings.Join(lines, "; ")}
+	text := "no connection for user " + c.User + " to database " + c.Database + ": " + strings.Join(lines, "; ")
+	return &connectError{errors.Join(failures...), text}
 }
 
 // reason is what is wrong with one address.

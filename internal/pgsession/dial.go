@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -41,10 +40,9 @@ func Dial(ctx context.Context, config *pgxpool.Config) (*Conn, error) {
 	if cfg.ValidateConnect == nil && Hosts(cfg) > 1 { // the first one that answers may be a standby
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	shareTime(ctx, cfg)
-	made, err := pgx.ConnectConfig(ctx, cfg)
+	made, err := connect(ctx, cfg)
 	if err != nil {
-		return nil, overdue(inOneLine(err))
+		return nil, overdue(err)
 	}
 	if config.AfterConnect != nil {
 		err = config.AfterConnect(ctx, made)

@@ -22,6 +22,8 @@ var (
 // SQLSTATE codes of the server's errors.
 const (
 	codePermission  = "42501"
+	codePassword    = "28P01"
+	codeNoDatabase  = "3D000"
 	codeUnsupported = "22023"
 )
 

@@ -3,7 +3,6 @@ package pgsession
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,8 +16,7 @@ import (
 // again with each address that isn't the one before; without it the first address has all the time.
 //
 // So an address that is cut off would use up the time of the others. Here all names are resolved at the
-// same time, the ways of each address follow one another, as with libpq, and each address has its part
-// of the time.
+// same time, and pgx gets one address at a time, with all its ways, as with libpq, and its part of the time.
 
 // endpoint is a host and a port of a configuration.
 type endpoint struct {
@@ -58,43 +56,65 @@ func ConnectLimit(config *pgxpool.Config) time.Duration {
 // trips, and an address that refuses takes no part.
 const leastShare = 1500 * time.Millisecond
 
-// shareTime resolves the hosts of a configuration, and leaves each of several addresses its part of the
-// time. A host whose name isn't resolved has had its part then.
-func shareTime(ctx context.Context, cfg *pgx.ConnConfig) {
+// connect makes a connection to one of the addresses of a configuration, in their order. Each has an even
+// part of the time that is left, so what one doesn't need is for the others. A host whose name isn't
+// resolved has had its part then.
+func connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
+	tries := addressesOf(ctx, cfg)
+	left := 0
+	for _, try := range tries {
+		if try.err == nil {
+			left++
+		}
+	}
+	var failures []error
+	for _, try := range tries {
+		if try.err != nil {
+			failures = append(failures, try.err)
+			continue
+		}
+		made, err := try.connect(ctx, cfg, left)
+		if err == nil {
+			return made, nil
+		}
+		failures = append(failures, err)
+		if Says(err, codePassword, codeNoDatabase, codePermission) { // nor do the other addresses take it, as for pgx
+			break
+		}
+		left--
+	}
+	return nil, inOneLine(&cfg.Config, failures)
+}
+
+// try is one address of a host, and the ways in which it is tried.
+type try struct {
+	found
+	ways []*pgconn.FallbackConfig
+}
+
+// addressesOf resolves the hosts of a configuration.
+func addressesOf(ctx context.Context, cfg *pgx.ConnConfig) (tries []try) {
 	all, ways := endpoints(cfg)
 	names := lookUp(ctx, cfg.LookupFunc, all)
-	addresses := 0
-	var tries []*pgconn.FallbackConfig
-	next := make(map[string][]found) // by host, in the order in which pgx asks for them
 	for _, e := range all {
 		for _, f := range names[e.host].each() {
-			some := ways[e]
-			if f.err == nil {
-				addresses++
-			} else {
-				some = some[:1] // to say so once
-			}
-			tries = append(tries, some...)
-			next[e.host] = append(next[e.host], slices.Repeat([]found{f}, len(some))...)
+			tries = append(tries, try{f, ways[e]})
 		}
 	}
-	cfg.Host, cfg.Port, cfg.TLSConfig, cfg.Fallbacks = tries[0].Host, tries[0].Port, tries[0].TLSConfig, tries[1:]
-	cfg.LookupFunc = func(_ context.Context, host string) ([]string, error) {
-		if len(next[host]) == 0 {
-			return nil, fmt.Errorf("the configuration has no host %q", host)
-		}
-		f := next[host][0]
-		next[host] = next[host][1:]
-		return f.addresses, f.err
+	return tries
+}
+
+// connect makes a connection to one address, where left addresses share the time.
+func (t try) connect(ctx context.Context, cfg *pgx.ConnConfig, left int) (*pgx.Conn, error) {
+	if until, limited := ctx.Deadline(); limited && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(time.Until(until)/time.Duration(left), leastShare))
+		defer cancel()
 	}
-	until, limited := ctx.Deadline()
-	if !limited || addresses < 2 {
-		return
-	}
-	share := max(time.Until(until)/time.Duration(addresses), leastShare)
-	if cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > share {
-		cfg.ConnectTimeout = share
-	}
+	one := cfg.Copy()
+	one.Host, one.Port, one.TLSConfig, one.Fallbacks = t.ways[0].Host, t.ways[0].Port, t.ways[0].TLSConfig, t.ways[1:]
+	one.LookupFunc = func(context.Context, string) ([]string, error) { return t.addresses, nil }
+	return pgx.ConnectConfig(ctx, one)
 }
 
 // found is what the look-up of a name has found.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -47,6 +49,9 @@ func drops(ctx context.Context, _ net.Conn) error {
 
 // saysNothing accepts connections.
 func saysNothing(context.Context, net.Conn) error { return nil }
+
+// refuses is an address that refuses connections at once.
+func refuses(context.Context, net.Conn) error { return syscall.ECONNREFUSED }
 
 // serves is a server without TLS, which takes writes.
 func serves(_ context.Context, theirs net.Conn) error {
@@ -108,6 +113,13 @@ func TestEachAddressHasItsPartOfTheTime(t *testing.T) {
 			url: "h1,h2/d?sslmode=disable", names: map[string][]string{"h1": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}, "h2": {"10.0.0.4"}}, after: 15 * time.Second / 2,
 			hosts: map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": drops, "10.0.0.2:5432": drops, "10.0.0.3:5432": saysNothing, "10.0.0.4:5432": serves},
 		},
+		"one of three addresses refuses at once, and leaves its part to the others": {
+			url: "h/d?sslmode=prefer", names: map[string][]string{"h": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}},
+			hosts: map[string]func(context.Context, net.Conn) error{
+				"10.0.0.1:5432": refuses, "10.0.0.2:5432": drops, "10.0.0.3:5432": serves,
+			},
+			after: 5 * time.Second / 2,
+		},
 		"two names, one isn't resolved": {
 			url: "h1,h2/d?sslmode=prefer", names: map[string][]string{"h2": {"10.0.0.2"}}, after: 5 * time.Second,
 			hosts: map[string]func(context.Context, net.Conn) error{"10.0.0.2:5432": serves},
@@ -159,6 +171,63 @@ func TestHostsThatAreNotReached(t *testing.T) {
 		_, err = Dial(ctx, config)
 		if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "h1") || !strings.Contains(err.Error(), "10.0.0.2:5432") {
 			t.Errorf("Dial = %v, want an error that names both, and isn't a context's", err)
+		}
+	})
+}
+
+// AfterConnect may connect again with the configuration of its connection, more than once.
+func TestConfigurationOfAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, err := pgxpool.ParseConfig("postgres://joe@h1,h2/d?sslmode=prefer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &network{names: map[string][]string{"h1": {"10.0.0.1"}, "h2": {"10.0.0.2"}}}
+		n.hosts = map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": refuses, "10.0.0.2:5432": serves}
+		config.ConnConfig.LookupFunc, config.ConnConfig.DialFunc = n.resolve, n.dial
+		config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+			for range 2 {
+				again, err := pgx.ConnectConfig(ctx, c.Config())
+				if err != nil {
+					return err
+				}
+				_ = again.Close(ctx)
+			}
+			return nil
+		}
+		made, err := Dial(t.Context(), config)
+		if err != nil {
+			t.Fatalf("Dial = %v, want nil", err)
+		}
+		made.Close()
+	})
+}
+
+// A wrong password is tried at no further address, as pgx does: servers count them.
+func TestWrongPasswordIsTriedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, err := pgxpool.ParseConfig("postgres://joe@h1,h2/d?sslmode=disable")
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := 0
+		rejects := func(_ context.Context, theirs net.Conn) error {
+			asked++
+			go func() {
+				defer theirs.Close()
+				backend := pgproto3.NewBackend(theirs, theirs)
+				if _, err := backend.ReceiveStartupMessage(); err == nil {
+					backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: codePassword, Message: "wrong password"})
+					_ = backend.Flush()
+				}
+			}()
+			return nil
+		}
+		n := &network{names: map[string][]string{"h1": {"10.0.0.1"}, "h2": {"10.0.0.2"}}}
+		n.hosts = map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": rejects, "10.0.0.2:5432": rejects}
+		config.ConnConfig.LookupFunc, config.ConnConfig.DialFunc = n.resolve, n.dial
+		if _, err := Dial(t.Context(), config); !Says(err, codePassword) || asked != 1 {
+			t.Errorf("Dial = %v after %d tries, want the server's error after one", err, asked)
 		}
 	})
 }

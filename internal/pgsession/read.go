@@ -208,6 +208,16 @@ func (s *Session) Silence() time.Duration {
 	return driver.Now().Sub(max(s.head.Sent, s.heard))
 }
 
+// Heard is closed when the next answer comes, to any call. It stays open when the connection ends.
+func (s *Session) Heard() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = make(chan struct{})
+	}
+	return s.next
+}
+
 // LastAnswered is when the last call was sent whose answer has come, also when nobody waited for
 // the answer any more.
 func (s *Session) LastAnswered() driver.Instant {

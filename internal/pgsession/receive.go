@@ -138,6 +138,10 @@ func (s *Session) takeEnd(c *Call) error {
 		}
 	}
 	s.heard = driver.Stamp()
+	if s.next != nil {
+		close(s.next)
+		s.next = nil
+	}
 	s.answers++
 	if c.answers++; c.answers == c.wanted() {
 		s.answered = c.Sent

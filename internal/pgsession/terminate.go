@@ -46,7 +46,7 @@ func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, 
 			return nil
 		}
 		if !kit.Sleep(ctx, pause) {
-			return fmt.Errorf("the session of a broken connection is still there (process %d)", s.PID)
+			return fmt.Errorf("%w: the session of a broken connection is still there (process %d)", locker.ErrNoAnswer, s.PID)
 		}
 	}
 }
