@@ -52,6 +52,8 @@ func furtherSabotages() []sabotage {
 		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B11 B12.1 B13 B21 B22.3 B22.4 B24a J64.1 J65 J68 J75.4 L2 P2 P7", perhaps: "P4 P5 P11"},
 		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B11 B12.1 B13 B21 B22.2 B22.3 J64.1 J65 J68 P2 P7 P11 S1", perhaps: "L2 P4 P5"},
 		{bug: "broken connection is used once more", harness: toy(flaws{staleConn: true}), named: "F52", others: "E42.3"},
+		{bug: "connection that is silent stays in the pool", harness: toy(flaws{keepsSilent: true}), named: "F52.1", others: "F52.2 F52.3"},
+		{bug: "each try takes another connection that was idle", harness: toy(flaws{keepsIdle: true}), named: "F52.2"},
 		{bug: "a time limit of the backend's own looks like the caller's", harness: mem(onAcquire(limitLikeTheCallers)), named: "B11"},
 		{bug: "a call without a deadline waits for a service without an answer for ever", harness: mem(onAcquire(patient)), named: "B11"},
 		{bug: "contexts are ignored though the driver declares that it obeys them", harness: toy(flaws{deaf: true}), named: "B11.1"},

@@ -4,6 +4,7 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fencedlock/locker/conformance/proxy"
 )
@@ -57,27 +58,45 @@ func TestForgottenEndsAreNotPassedOn(t *testing.T) {
 	}
 }
 
-// What was sent before, and waits for its time or for the end of a cut, is lost with the connection.
+// What was sent before, and waits for its time, for the end of a cut, or for room in a buffer, is lost with
+// the connection.
 func TestForgetLosesWhatIsOnItsWay(t *testing.T) {
-	n, s := newNetwork(t), newServer(t)
-	delayed, delayedFar := connect(t, n, s)
-	n.Delay(4*while, 4*while)
-	delayed.send("ask")
-	delayedFar.send("push")
-	delayedFar.getsNothing()
-	cut, cutFar := connect(t, n, s)
-	n.Cut()
-	cut.send("ask")
-	cutFar.send("push")
-	cut.Close()
-	cutFar.getsNothing()
-	n.Forget()
-	for range 3 { // each time twice, and longer than the delay
-		delayedFar.getsNothing()
-		delayed.getsNothing()
-	}
-	n.Heal()
-	cutFar.ends(syscall.ECONNRESET)
+	t.Run("delayed", func(t *testing.T) {
+		n, s := newNetwork(t), newServer(t)
+		client, far := connect(t, n, s)
+		n.Delay(4*while, 4*while)
+		client.send("ask")
+		far.send("push")
+		far.getsNothing()
+		n.Forget()
+		for range 3 { // each time twice, and longer than the delay
+			far.getsNothing()
+			client.getsNothing()
+		}
+	})
+	t.Run("cut", func(t *testing.T) {
+		n, s := newNetwork(t), newServer(t)
+		client, far := connect(t, n, s)
+		n.Cut()
+		client.send("ask")
+		client.Close()
+		far.getsNothing()
+		n.Forget()
+		n.Heal()
+		far.ends(syscall.ECONNRESET)
+	})
+	t.Run("blocked", func(t *testing.T) {
+		n, s := newNetwork(t), newServer(t)
+		client, far := connect(t, n, s)
+		_ = far.SetWriteDeadline(time.Now().Add(4 * while))
+		if sent, err := far.Write(make([]byte, 1<<28)); !isTimeout(err) {
+			t.Fatalf("Write to nobody who reads = %d, %v, want a timeout", sent, err)
+		}
+		n.Forget()
+		_ = client.Conn.(*net.TCPConn).SetLinger(0)
+		client.Close()
+		far.getsNothing()
+	})
 }
 
 // Nothing brings back what was forgotten. Afterwards both ends know.
