@@ -35,7 +35,7 @@ func furtherSabotages() []sabotage {
 		{bug: "minimum hold is ignored", harness: mem(onOptions(func(r *locker.Request) { r.MinHold = 0 })), named: "C32.2", others: "C32.3 C32.4"},
 		{bug: "TTL is halved", harness: mem(onOptions(func(r *locker.Request) { r.TTL /= 2 })), named: "C31", others: "C25 C28 C30 C31.2 F48.1 S5"},
 		{bug: "lease ends with Acquire's context", harness: mem(onAcquire(boundLease)), named: "B18", others: "P2", perhaps: "L3.2"},
-		{bug: "first failed renewal is a loss", harness: toy(flaws{impatient: true}), named: "C28", others: "F47 F47.1",
+		{bug: "first failed renewal is a loss", harness: toy(flaws{impatient: true}), named: "C28", others: "F47 F47.1 F52.2",
 			perhaps: "D39b.1"},
 		{bug: "failed renewal is ignored", harness: toy(flaws{trusting: true}), named: "F48", others: "C32.3 D33.1 D39a.1 E46 F47 F47.1 F48.2 F48.4 J74 J74.2 P4 S3"},
 		{bug: "expired key on a live session", harness: toy(flaws{sessions: true, lapses: true}), named: "D39a.1", others: "D39a.3"},
