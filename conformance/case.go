@@ -36,7 +36,8 @@ func (c Case) String() string { return c.ID + "-" + c.Name }
 // Cases returns the suite, in order.
 func Cases() []Case {
 	return slices.Concat(coreCases, silenceCases, waitingCases, queueCases, ttlCases, minHoldCases, ownershipCases, ghostCases, tokenCases, restartCases,
-		fencingCases, lossCases, stressCases, nameCases, configCases, inspectionCases, breakCases, severalCases, manifestCases, reentrantCases, permitCases, slotCases)
+		fencingCases, lossCases, forgottenCases, stressCases, nameCases, configCases, inspectionCases, breakCases,
+		severalCases, manifestCases, reentrantCases, permitCases, slotCases)
 }
 
 // all requires each of reqs.

@@ -24,11 +24,11 @@ func ExampleHarness_proxy() {
 	}
 	h := conformance.Harness{TTL: time.Second}
 	h.Open = func(conformance.T) locker.Locker {
-		return server.open(new(net.Dialer).DialContext, false)
+		return server.open(new(net.Dialer).DialContext, noMistake)
 	}
 	h.Linked = func(t conformance.T) (locker.Locker, conformance.Link) {
 		network := proxy.Start(t)
-		return server.open(network.Dial, false), network
+		return server.open(network.Dial, noMistake), network
 	}
 
 	// A test calls conformance.Run(t, h), which runs all cases. This runs one of them outside of a

@@ -46,7 +46,7 @@ type Harness struct {
 	// network waits for nothing.
 	Wrap func(t *testing.T, run func(t *testing.T))
 
-	// Observe attaches an observer to each Locker that Open and the hook Linked return. It checks that
+	// Observe attaches an observer to each Locker that Open, Linked and Forgetful return. It checks that
 	// the events of each call of Acquire follow each other as package locker promises, and that the
 	// counts of [locker.StatsOf] are the events'.
 	Observe bool
@@ -85,16 +85,23 @@ func (h Harness) prepare(t T, g locker.Guarantees) *Harness {
 // observe has the Lockers of the harness observed.
 func (h *Harness) observe() {
 	h.Open = observed(h.Open)
-	if linked := h.Linked; linked != nil {
-		h.Linked = func(t T) (locker.Locker, Link) {
-			t.Helper()
-			var link Link
-			l := observed(func(t T) (l locker.Locker) {
-				l, link = linked(t)
-				return l
-			})(t)
-			return l, link
-		}
+	h.Linked = observedLink(h.Linked)
+	h.Forgetful = observedLink(h.Forgetful)
+}
+
+// observedLink has the Lockers of a hook observed; nil: there is no such hook.
+func observedLink[L Link](linked func(T) (locker.Locker, L)) func(T) (locker.Locker, L) {
+	if linked == nil {
+		return nil
+	}
+	return func(t T) (locker.Locker, L) {
+		t.Helper()
+		var link L
+		l := observed(func(t T) (l locker.Locker) {
+			l, link = linked(t)
+			return l
+		})(t)
+		return l, link
 	}
 }
 

@@ -22,7 +22,18 @@ func (h *Harness) OpenLocker(t T) locker.Locker {
 // is healed before.
 func (h *Harness) OpenLinked(t T) (locker.Locker, Link) {
 	t.Helper()
-	l, link := h.Linked(t)
+	return openLink(t, h.Linked)
+}
+
+// OpenForgetful is OpenLinked with a link that can forget its connections.
+func (h *Harness) OpenForgetful(t T) (locker.Locker, ForgetfulLink) {
+	t.Helper()
+	return openLink(t, h.Forgetful)
+}
+
+func openLink[L Link](t T, open func(T) (locker.Locker, L)) (locker.Locker, L) {
+	t.Helper()
+	l, link := open(t)
 	step.CloseAtEnd(t, l)
 	t.Cleanup(link.Heal)
 	return l, link

@@ -14,22 +14,23 @@ type Hook string
 
 // The hooks, for the Hooks of a [Case] and for Absent.
 const (
-	HookLinked   Hook = "Linked"
-	HookProcess  Hook = "Process"
-	HookSkewed   Hook = "Skewed"
-	HookPause    Hook = "Pause"
-	HookDown     Hook = "Down"
-	HookRestart  Hook = "Restart"
-	HookWipe     Hook = "Wipe"
-	HookFailover Hook = "Failover"
-	HookRemove   Hook = "Remove"
-	HookRequests Hook = "Requests"
-	HookWaiters  Hook = "Waiters"
-	HookResidue  Hook = "Residue"
-	HookNarrow   Hook = "Narrow"
-	HookPrefixed Hook = "Prefixed"
-	HookURL      Hook = "URL"
-	HookBadURLs  Hook = "BadURLs"
+	HookLinked    Hook = "Linked"
+	HookForgetful Hook = "Forgetful"
+	HookProcess   Hook = "Process"
+	HookSkewed    Hook = "Skewed"
+	HookPause     Hook = "Pause"
+	HookDown      Hook = "Down"
+	HookRestart   Hook = "Restart"
+	HookWipe      Hook = "Wipe"
+	HookFailover  Hook = "Failover"
+	HookRemove    Hook = "Remove"
+	HookRequests  Hook = "Requests"
+	HookWaiters   Hook = "Waiters"
+	HookResidue   Hook = "Residue"
+	HookNarrow    Hook = "Narrow"
+	HookPrefixed  Hook = "Prefixed"
+	HookURL       Hook = "URL"
+	HookBadURLs   Hook = "BadURLs"
 )
 
 // Hooks are what the suite can do to a service, and what it can see of the service, beyond the
@@ -38,6 +39,12 @@ type Hooks struct {
 	// Linked opens a Locker whose network to the service can be disturbed, without an effect on
 	// other Lockers. For a service that is reached by TCP, package proxy has such a network.
 	Linked func(t T) (locker.Locker, Link)
+
+	// Forgetful is Linked where the network can also forget connections. The Locker must be one whose
+	// connections the backend looks after: where a client that the program gives keeps them in a pool of
+	// its own, and the backend's docs leave dead connections to it, open the Locker in another way, such
+	// as by URL, or give that reason in Absent.
+	Forgetful func(t T) (locker.Locker, ForgetfulLink)
 
 	// Process starts a holder in another process. [process.Start] starts one from a command.
 	Process func(t T) process.Process
@@ -137,6 +144,16 @@ type OneWayLink interface {
 	// CutReplies lets nothing through from the service to the Locker, silently. Requests are still
 	// executed. What the service sends by itself counts as a reply.
 	CutReplies()
+}
+
+// ForgetfulLink is a Link that can also lose its connections without a sign, as a NAT or a firewall
+// does that has forgotten them.
+type ForgetfulLink interface {
+	Link
+	// Forget makes the connections that exist carry nothing more, in either direction, silently:
+	// neither side sees them end. New connections work. Heal may break what was forgotten, visibly,
+	// and never brings it back.
+	Forget()
 }
 
 // MessageLink is a Link that can also disturb one chosen request. Requests are counted from the

@@ -113,8 +113,9 @@ func useServer(t conformance.T, h *conformance.Harness, s *membackend.Server, ar
 		},
 		Secrets: []string{"sesame"},
 		Absent: map[conformance.Hook]string{
-			conformance.HookFailover: "there is one server",
-			conformance.HookSkewed:   "the service and its holders are one process, with one clock",
+			conformance.HookFailover:  "there is one server",
+			conformance.HookForgetful: "nothing is between a Locker and a server of the same process that could forget a connection",
+			conformance.HookSkewed:    "the service and its holders are one process, with one clock",
 		},
 	}
 }

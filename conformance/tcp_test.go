@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/rpc"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,20 +70,32 @@ func (s *LockService) Release(a *LockArgs, r *LockReply) error {
 // dialFunc is the type of [net.Dialer.DialContext] and of [proxy.Network.Dial].
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// open opens a Locker whose connections are made by dial. With fromReply its deadlines count from
-// the replies.
-func (s *lockServer) open(dial dialFunc, fromReply bool) locker.Locker {
-	d := &tcpDriver{dial: dial, addr: s.addr, fromReply: fromReply, guarantees: s.toy.guarantees()}
+// mistake is what a driver does wrong, if anything.
+type mistake int
+
+const (
+	noMistake  mistake = iota
+	fromReply          // deadlines count from the replies
+	trustsIdle         // idle connections are used though others have shown that they may be dead
+)
+
+// open opens a Locker whose connections are made by dial.
+func (s *lockServer) open(dial dialFunc, wrong mistake) locker.Locker {
+	d := &tcpDriver{dial: dial, addr: s.addr, wrong: wrong, guarantees: s.toy.guarantees()}
 	d.guarantees.Break = locker.BreakNone
 	return driver.New(d, driver.Config{TTL: 30 * time.Second, Features: locker.FeatureTTL})
 }
 
-// tcpDriver polls the server, with a connection for each request.
+// tcpDriver polls the server, with a connection for each request. With the mistake trustsIdle it keeps
+// connections.
 type tcpDriver struct {
 	dial       dialFunc
 	addr       string
-	fromReply  bool
+	wrong      mistake
 	guarantees locker.Guarantees
+
+	mu   sync.Mutex
+	idle []*rpc.Client
 }
 
 type tcpLock struct {
@@ -107,7 +120,12 @@ func (d *tcpDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 	}
 }
 
-func (d *tcpDriver) Close(context.Context) error { return nil }
+func (d *tcpDriver) Close(context.Context) error {
+	for c := d.takeIdle(); c != nil; c = d.takeIdle() {
+		_ = c.Close()
+	}
+	return nil
+}
 
 func (l *tcpLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	l.clear = false
@@ -134,36 +152,72 @@ func (l *tcpLock) Release(ctx context.Context) error {
 func (d *tcpDriver) call(ctx context.Context, method string, args *LockArgs) (r LockReply, base driver.Instant, err error) {
 	ctx, cancel := context.WithTimeout(ctx, args.TTL/4)
 	defer cancel()
-	conn, err := d.dial(ctx, "tcp", d.addr)
+	client, err := d.client(ctx)
 	if err != nil {
 		return r, 0, err
 	}
-	client := rpc.NewClient(conn)
-	defer client.Close()
 	reply := new(LockReply) // not r: the reply may come when this call has returned
 	base = driver.Stamp()
 	select {
 	case call := <-client.Go(method, args, reply, make(chan *rpc.Call, 1)).Done:
-		if d.fromReply {
+		d.put(client)
+		if d.wrong == fromReply {
 			base = driver.Stamp()
 		}
 		return *reply, base, call.Error
 	case <-ctx.Done():
+		_ = client.Close()
 		return r, 0, context.Cause(ctx)
 	}
 }
 
+// client returns an idle connection, or a new one.
+func (d *tcpDriver) client(ctx context.Context) (*rpc.Client, error) {
+	if c := d.takeIdle(); c != nil {
+		return c, nil
+	}
+	conn, err := d.dial(ctx, "tcp", d.addr)
+	if err != nil {
+		return nil, err
+	}
+	return rpc.NewClient(conn), nil
+}
+
+func (d *tcpDriver) takeIdle() (c *rpc.Client) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if last := len(d.idle) - 1; last >= 0 {
+		c, d.idle = d.idle[last], d.idle[:last]
+	}
+	return c
+}
+
+// put ends a connection on which there was an answer, or keeps it.
+func (d *tcpDriver) put(c *rpc.Client) {
+	if d.wrong != trustsIdle {
+		_ = c.Close()
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.idle = append(d.idle, c)
+}
+
 // tcpHarness is the harness of a third party that has a proxy and no other hook.
-func tcpHarness(s *lockServer, fromReply bool) conformance.Harness {
+func tcpHarness(s *lockServer, wrong mistake) conformance.Harness {
+	linked := func(t conformance.T) (locker.Locker, *proxy.Network) {
+		network := proxy.Start(t)
+		return s.open(network.Dial, wrong), network
+	}
 	return conformance.Harness{
 		TTL: 1500 * time.Millisecond,
 		Open: func(conformance.T) locker.Locker {
-			return s.open(new(net.Dialer).DialContext, fromReply)
+			return s.open(new(net.Dialer).DialContext, wrong)
 		},
-		Hooks: conformance.Hooks{Linked: func(t conformance.T) (locker.Locker, conformance.Link) {
-			network := proxy.Start(t)
-			return s.open(network.Dial, fromReply), network
-		}},
+		Hooks: conformance.Hooks{
+			Linked:    func(t conformance.T) (locker.Locker, conformance.Link) { return linked(t) },
+			Forgetful: func(t conformance.T) (locker.Locker, conformance.ForgetfulLink) { return linked(t) },
+		},
 	}
 }
 
@@ -194,14 +248,15 @@ func TestProxy(t *testing.T) {
 	}
 	t.Run("deadline counts from the request", func(t *testing.T) {
 		t.Parallel()
-		ids := failed(t, tcpHarness(s, false), "C25", "C27", "C28", "C29.2", "D35", "D36", "F47", "F48.1", "F52")
+		ids := failed(t, tcpHarness(s, noMistake), "C25", "C27", "C28", "C29.2", "D35", "D36", "F47", "F48.1",
+			"F52", "F52.1", "F52.2", "F52.3")
 		if len(ids) > 0 {
 			t.Errorf("%v fail, want none", ids)
 		}
 	})
 	t.Run("deadline counts from the reply", func(t *testing.T) {
 		t.Parallel()
-		h := tcpHarness(s, true)
+		h := tcpHarness(s, fromReply)
 		// With a long TTL the holder believes in its lease for long enough to be seen.
 		h.TTL = 4 * time.Second
 		for range 3 { // on a busy machine the other Locker may come too late
@@ -211,9 +266,15 @@ func TestProxy(t *testing.T) {
 		}
 		t.Error("F48.1 passes, and should fail")
 	})
+	t.Run("connections that were forgotten are tried one by one", func(t *testing.T) {
+		t.Parallel()
+		if len(failed(t, tcpHarness(s, trustsIdle), "F52.2")) == 0 {
+			t.Error("F52.2 passes, and should fail")
+		}
+	})
 	t.Run("deadline counts from the reply, without a proxy", func(t *testing.T) {
 		t.Parallel()
-		h := tcpHarness(s, true)
+		h := tcpHarness(s, fromReply)
 		h.Linked = nil
 		if ids := failed(t, h, "C25", "C30", "C31", "C32", "F48.1"); len(ids) > 0 {
 			t.Errorf("%v fail; nothing was known to show the mistake without a proxy", ids)

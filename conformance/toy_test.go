@@ -60,6 +60,8 @@ type flaws struct {
 	forgetful    bool // a release forgets that the acquire may still be on its way
 	repeats      bool // an acquire without an answer is sent again, unknown to the release
 	staleConn    bool // a broken connection is used once more
+	keepsSilent  bool // connections stay in the pool when a request had no answer
+	keepsIdle    bool // the connections that were idle meanwhile stay there
 	deaf         bool // the driver declares that it obeys contexts, and ignores them
 
 	renewsInSteps   bool // a renewal looks at the owner, and then sets the key

@@ -19,6 +19,7 @@ type toyDriver struct {
 	link    *toyLink
 	session string
 	skew    time.Duration
+	pool    toyPool
 
 	renewers sync.WaitGroup // with the flaw renewGoesOn
 	closed   chan struct{}
@@ -154,13 +155,16 @@ func (d *toyDriver) call(ctx context.Context, ttl time.Duration, run func(now ti
 	if d.server.flaws.staleConn && d.link.stale() {
 		return errors.New("broken pipe")
 	}
-	answer, broken := d.link.send(d.server, func() { run(time.Now().Add(d.skew)) })
+	on := d.pool.get(d.link)
+	answer, broken := d.link.send(on, d.server, func() { run(time.Now().Add(d.skew)) })
 	select {
 	case err := <-answer:
+		d.pool.put(on)
 		return err
 	case <-broken:
 		return errors.New("connection was reset")
 	case <-timer.C:
+		d.pool.silent(on, d.server.flaws)
 		return errors.New("no answer in time")
 	case <-ctx.Done():
 		return context.Cause(ctx)

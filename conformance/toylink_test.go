@@ -17,18 +17,29 @@ type toyLink struct {
 	there, back time.Duration
 	broken      chan struct{}
 	severed     bool
+	conns       []*toyConn
 }
+
+// toyConn is a connection, which carries one request at a time.
+type toyConn struct{ forgotten bool } // guarded by the link's mutex
 
 func newToyLink() *toyLink { return &toyLink{broken: make(chan struct{})} }
 
+// dial makes a connection.
+func (k *toyLink) dial() *toyConn {
+	on := new(toyConn)
+	k.set(func() { k.conns = append(k.conns, on) })
+	return on
+}
+
 // send delivers a request after its delay, and then the answer, unless one of them is lost.
-func (k *toyLink) send(s *toy, run func()) (answer <-chan error, broken <-chan struct{}) {
+func (k *toyLink) send(on *toyConn, s *toy, run func()) (answer <-chan error, broken <-chan struct{}) {
 	k.mu.Lock()
 	there, back, severed := k.there, k.back, k.broken
 	k.mu.Unlock()
 	result := make(chan error, 1)
 	deliver := func() {
-		if !k.passes(severed) {
+		if !k.passes(on, severed) {
 			return
 		}
 		s.arrive(k, func() {
@@ -42,7 +53,7 @@ func (k *toyLink) send(s *toy, run func()) (answer <-chan error, broken <-chan s
 				return
 			}
 			after(back, func() {
-				if k.passes(severed) {
+				if k.passes(on, severed) {
 					result <- err
 				}
 			})
@@ -60,14 +71,14 @@ func after(d time.Duration, f func()) {
 	time.AfterFunc(d, f)
 }
 
-func (k *toyLink) passes(severed chan struct{}) bool {
+func (k *toyLink) passes(on *toyConn, severed chan struct{}) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	select {
 	case <-severed:
 		return false
 	default:
-		return !k.cut
+		return !k.cut && !on.forgotten
 	}
 }
 
@@ -91,6 +102,14 @@ func (k *toyLink) Cut()                            { k.set(func() { k.cut = true
 func (k *toyLink) Drop(n int)                      { k.set(func() { k.drops = n }) }
 func (k *toyLink) Delay(there, back time.Duration) { k.set(func() { k.there, k.back = there, back }) }
 func (k *toyLink) Heal()                           { k.set(func() { k.cut, k.drops, k.there, k.back = false, 0, 0, 0 }) }
+
+func (k *toyLink) Forget() {
+	k.set(func() {
+		for _, on := range k.conns {
+			on.forgotten = true
+		}
+	})
+}
 
 func (k *toyLink) Sever() {
 	k.set(func() {

@@ -12,6 +12,7 @@ type connection struct {
 	near, far net.Conn
 	lossy     bool // a reply is lost, and nothing more goes back; under the network's mutex
 	lost      bool // that reply has come; under the network's mutex
+	forgotten bool // nothing passes any more; under the network's mutex
 
 	once   sync.Once
 	broken chan struct{} // closed by reset
@@ -54,14 +55,16 @@ func (c *connection) carry(from, to net.Conn, reply bool) {
 	reading.Go(func() { c.read(from, reply, underway) })
 	defer reading.Wait()
 	for next := range underway {
-		if !c.until(next.due, reply) {
+		switch {
+		case !c.until(next.due, reply):
 			return
-		}
-		if next.data == nil {
+		case c.isForgotten():
+			continue // it was on its way
+		case next.data == nil:
 			_ = to.(*net.TCPConn).CloseWrite()
 			continue // there is nothing more
 		}
-		if _, err := to.Write(next.data); err != nil {
+		if _, err := to.Write(next.data); err != nil && !c.isForgotten() {
 			c.reset() // the receiver is gone, and the sender must see that
 			return
 		}
@@ -116,6 +119,12 @@ func (c *connection) until(due time.Time, reply bool) bool {
 	case <-c.broken:
 		return false
 	}
+}
+
+func (c *connection) isForgotten() bool {
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
+	return c.forgotten
 }
 
 // reset breaks the connection at both ends, visibly.

@@ -1,5 +1,5 @@
-// Package proxy is a network between clients and their servers that can be disturbed: cut, slow, or
-// without replies. It works with every service that is reached by TCP.
+// Package proxy is a network between clients and their servers that can be disturbed: cut, slow,
+// without replies, or without a memory of its connections. It works with every service that is reached by TCP.
 //
 // A [Network] is what the suite asks of a link (conformance.Link), so a harness needs a few lines
 // for its hook Linked. Where the client library takes a function that dials, give it
@@ -9,6 +9,8 @@
 //		network := proxy.Start(t)
 //		return open(t, mybackend.WithDialer(network.Dial)), network
 //	}
+//
+// It is a conformance.ForgetfulLink as well, for the hook Forgetful.
 //
 // Where it takes only an address, give it the address that [Network.Forward] returns.
 //
@@ -21,5 +23,6 @@
 //   - a single reply must get lost although its request was executed.
 //
 // The kernel of this machine acknowledges what is sent to the proxy. So the proxy can't show what a
-// service does about a client that acknowledges nothing.
+// service does about a client that acknowledges nothing, nor what the kernel of a client does whose
+// packets nobody acknowledges: it would give up a connection that was forgotten, after some time.
 package proxy

@@ -88,12 +88,27 @@ func (n *Network) Delay(there, back time.Duration) {
 // connections work.
 func (n *Network) Sever() { n.severIf(func(*connection) bool { return true }) }
 
-// Heal ends Cut, CutRequests, CutReplies, Drop, DropReplyTo and Delay.
+// Forget makes the network forget the connections that exist, as a NAT or a firewall does whose
+// table is full or was lost. Nothing passes on them any more, in either direction, and neither end
+// is notified, not even when the other end closes or dies. What is on its way is lost, except what is
+// being written at this moment. New connections work. Heal doesn't bring the forgotten ones back:
+// it breaks them with a reset at both ends, as a NAT that begins to refuse what it doesn't know.
+// Sever and Close break them as all others.
+func (n *Network) Forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c := range n.connections {
+		c.forgotten = true
+	}
+}
+
+// Heal ends Cut, CutRequests, CutReplies, Drop, DropReplyTo and Delay. It breaks the connections that
+// have lost a reply, or that were forgotten.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	n.drop, n.dropReplyTo, n.there, n.back = 0, nil, 0, 0
 	n.requests.heal()
 	n.replies.heal()
 	n.mu.Unlock()
-	n.severIf(func(c *connection) bool { return c.lossy })
+	n.severIf(func(c *connection) bool { return c.lossy || c.forgotten })
 }

@@ -189,6 +189,9 @@ func (n *Network) severIf(cond func(*connection) bool) {
 func (n *Network) admit(c *connection, reply bool, data []byte) (due time.Time, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if c.forgotten {
+		return time.Time{}, false
+	}
 	if !reply {
 		if len(n.dropReplyTo) > 0 && bytes.Contains(data, n.dropReplyTo) {
 			n.dropReplyTo, c.lossy = nil, true

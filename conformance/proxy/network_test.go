@@ -15,7 +15,10 @@ import (
 	"github.com/fencedlock/locker/conformance/proxy"
 )
 
-var _ conformance.OneWayLink = (*proxy.Network)(nil)
+var (
+	_ conformance.OneWayLink    = (*proxy.Network)(nil)
+	_ conformance.ForgetfulLink = (*proxy.Network)(nil)
+)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

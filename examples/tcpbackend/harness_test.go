@@ -55,7 +55,7 @@ type service struct {
 }
 
 // open opens a Locker with a network of its own.
-func (s *service) open(t conformance.T) (locker.Locker, conformance.Link) {
+func (s *service) open(t conformance.T) (locker.Locker, *proxy.Network) {
 	t.Helper()
 	network := proxy.Start(t)
 	s.mu.Lock()
@@ -72,7 +72,8 @@ func (s *service) open(t conformance.T) (locker.Locker, conformance.Link) {
 
 func (s *service) hooks() conformance.Hooks {
 	return conformance.Hooks{
-		Linked: s.open,
+		Linked:    func(t conformance.T) (locker.Locker, conformance.Link) { t.Helper(); return s.open(t) },
+		Forgetful: func(t conformance.T) (locker.Locker, conformance.ForgetfulLink) { t.Helper(); return s.open(t) },
 		Process: func(t conformance.T) process.Process {
 			t.Helper()
 			return process.Start(t, exec.Command(os.Args[0], "hold", s.addr))

@@ -30,24 +30,25 @@ func Cluster(t *testing.T) *Service { return clusters(t).First }
 func (s *Service) hooks(t conformance.T) conformance.Hooks {
 	t.Helper()
 	return conformance.Hooks{
-		Linked:   s.linked,
-		Process:  itest.StartHolder(s.URL),
-		Skewed:   itest.StartSkewed(s.URL),
-		Pause:    s.pause,
-		Resume:   s.resume,
-		Down:     s.down,
-		Up:       s.up,
-		Restart:  s.restart,
-		Wipe:     s.wipe,
-		Failover: s.failover,
-		Remove:   s.remove,
-		Requests: s.requests,
-		Waiters:  s.Waiters,
-		Residue:  s.residue,
-		Prefixed: func(t conformance.T, prefix string) locker.Locker { return itest.OpenURL(t, s.at(etcdPrefix+prefix)) },
-		URL:      s.URL,
-		BadURLs:  s.badURLs(t),
-		Secrets:  []string{Password, "open-sesame"},
+		Linked:    s.linked,
+		Forgetful: s.forgetful,
+		Process:   itest.StartHolder(s.URL),
+		Skewed:    itest.StartSkewed(s.URL),
+		Pause:     s.pause,
+		Resume:    s.resume,
+		Down:      s.down,
+		Up:        s.up,
+		Restart:   s.restart,
+		Wipe:      s.wipe,
+		Failover:  s.failover,
+		Remove:    s.remove,
+		Requests:  s.requests,
+		Waiters:   s.Waiters,
+		Residue:   s.residue,
+		Prefixed:  func(t conformance.T, prefix string) locker.Locker { return itest.OpenURL(t, s.at(etcdPrefix+prefix)) },
+		URL:       s.URL,
+		BadURLs:   s.badURLs(t),
+		Secrets:   []string{Password, "open-sesame"},
 	}
 }
 
@@ -81,6 +82,22 @@ func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	t.Helper()
 	l, network := s.proxied(t)
 	return l, network
+}
+
+// forgetful opens a Locker by URL. A client that the program gives has no pings, and so doesn't notice what
+// is silent: see docs/etcd.md.
+func (s *Service) forgetful(t conformance.T) (locker.Locker, conformance.ForgetfulLink) {
+	t.Helper()
+	network := proxy.Start(t)
+	var addrs []string
+	for _, endpoint := range s.Config.Endpoints {
+		addr, err := network.Forward(endpoint)
+		if err != nil {
+			t.Fatalf("Forward = %v", err)
+		}
+		addrs = append(addrs, addr)
+	}
+	return itest.OpenURL(t, itest.Changed(s.URL, func(u *url.URL) { u.Host = strings.Join(addrs, ",") })), network
 }
 
 func (s *Service) proxied(t conformance.T) (locker.Locker, *proxy.Network) {

@@ -69,8 +69,14 @@ func (s *Service) hooks(t conformance.T) conformance.Hooks {
 		BadURLs:  s.badURLs(t),
 		Secrets:  []string{Password, "open-sesame"},
 	}
+	hooks.Absent = make(map[conformance.Hook]string)
+	if s.oneServer() {
+		hooks.Forgetful = s.forgetful
+	} else {
+		hooks.Absent[conformance.HookForgetful] = "go-redis' own pool looks after the connections here: see docs/redis.md"
+	}
 	if s.failover == nil {
-		hooks.Absent = map[conformance.Hook]string{conformance.HookFailover: "the server has no replica"}
+		hooks.Absent[conformance.HookFailover] = "the server has no replica"
 	} else {
 		hooks.Failover = func(t conformance.T) { itest.Must(t, s.failover) }
 	}

@@ -80,14 +80,24 @@ func (s *Service) badURLs(t conformance.T) map[string]string {
 	return bad
 }
 
+// oneServer reports whether a URL of the service makes a Locker that looks after its connections itself.
+func (s *Service) oneServer() bool { return len(s.sentinels) == 0 && len(s.Nodes) == 1 }
+
 // linked gives the Locker connections through a network of its own. The connections of one server are made
 // by the Locker itself, with a URL, because only then it obeys contexts.
 func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	t.Helper()
-	network := proxy.Start(t)
-	if len(s.sentinels) > 0 || len(s.Nodes) > 1 {
-		return s.Dialled(t, network.Dial), network
+	if s.oneServer() {
+		return s.forgetful(t)
 	}
+	network := proxy.Start(t)
+	return s.Dialled(t, network.Dial), network
+}
+
+// forgetful is linked for one server.
+func (s *Service) forgetful(t conformance.T) (locker.Locker, conformance.ForgetfulLink) {
+	t.Helper()
+	network := proxy.Start(t)
 	addr, err := network.Forward(s.Nodes[0].Addr)
 	if err != nil {
 		t.Fatalf("Forward = %v", err)

@@ -69,6 +69,23 @@ func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	return s.Dialled(t, network.Dial, LongestTTL), network
 }
 
+// linkedByURL is linked with clients that are the Locker's own. They have few connections: of many that the
+// network has forgotten, each try takes another one, and a lease has no time for all: see docs/redlock.md.
+func (s *Service) linkedByURL(t conformance.T) (locker.Locker, conformance.ForgetfulLink) {
+	t.Helper()
+	network := proxy.Start(t)
+	var addrs []string
+	for _, n := range s.Nodes {
+		addr, err := network.Forward(n.Addr)
+		if err != nil {
+			t.Fatalf("Forward = %v", err)
+		}
+		addrs = append(addrs, addr)
+	}
+	through := itest.Changed(s.with("pool_size", "2"), func(u *url.URL) { u.Host = strings.Join(addrs, ",") })
+	return itest.OpenURL(t, through), network
+}
+
 // Dialled opens a Locker whose connections are made by dial. Its longest TTL must be the one of the
 // service's URL.
 func (s *Service) Dialled(t conformance.T, dial itest.DialFunc, longest time.Duration) locker.Locker {

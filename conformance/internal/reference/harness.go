@@ -63,7 +63,10 @@ func useService(t conformance.T, h *conformance.Harness, s *Service) {
 			"no URL":            scheme + "://%zz:sesame@",
 		},
 		Secrets: []string{"sesame"},
-		Absent:  map[conformance.Hook]string{conformance.HookFailover: "there is one server"},
+		Absent: map[conformance.Hook]string{
+			conformance.HookFailover:  "there is one server",
+			conformance.HookForgetful: "connections have no state in the simulated network that it could forget",
+		},
 	}
 	if s.dialect.Polling {
 		h.Waiters = nil

@@ -13,8 +13,9 @@ import (
 // disturbing are the hooks that reach the connections, the servers and the holders' processes, whose
 // ends a variant sees in its own way.
 var disturbing = []conformance.Hook{
-	conformance.HookLinked, conformance.HookPause, conformance.HookDown, conformance.HookRestart, conformance.HookWipe,
-	conformance.HookFailover, conformance.HookRemove, conformance.HookProcess, conformance.HookURL, conformance.HookBadURLs,
+	conformance.HookLinked, conformance.HookForgetful, conformance.HookPause, conformance.HookDown,
+	conformance.HookRestart, conformance.HookWipe, conformance.HookFailover, conformance.HookRemove,
+	conformance.HookProcess, conformance.HookURL, conformance.HookBadURLs,
 }
 
 // onVariant reports whether a case of the suite runs on each variant of a service (Sentinel, a
