@@ -29,7 +29,7 @@ type redlock struct {
 	unsentLimit time.Duration
 
 	closing atomic.Bool
-	done    func() error // called when the driver is closed; nil: nothing
+	done    func() error // closes the clients; nil: they are the caller's
 }
 
 func newDriver(clients []*redis.Client, c config, done func() error) *redlock {
@@ -38,6 +38,9 @@ func newDriver(clients []*redis.Client, c config, done func() error) *redlock {
 	d.waitlist = newWaitlist(d)
 	for i, client := range clients {
 		n := newNode(client, memoryKey(c.prefix), c.maxTTL, c.serverTimeout)
+		if done != nil { // the clients are the driver's own: nobody else has settings in them
+			n.conn.UsePool()
+		}
 		n.listener, n.channel = d.waitlist.listener(i, client), d.waitlist.channel
 		d.nodes = append(d.nodes, n)
 		d.unsentLimit = max(d.unsentLimit, c.serverTimeout+n.conn.Overrun())

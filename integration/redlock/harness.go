@@ -69,8 +69,7 @@ func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	return s.Dialled(t, network.Dial, LongestTTL), network
 }
 
-// linkedByURL is linked with clients that are the Locker's own. They have few connections: of many that the
-// network has forgotten, each try takes another one, and a lease has no time for all: see docs/redlock.md.
+// linkedByURL is linked with clients that are the Locker's own.
 func (s *Service) linkedByURL(t conformance.T) (locker.Locker, conformance.ForgetfulLink) {
 	t.Helper()
 	network := proxy.Start(t)
@@ -82,7 +81,7 @@ func (s *Service) linkedByURL(t conformance.T) (locker.Locker, conformance.Forge
 		}
 		addrs = append(addrs, addr)
 	}
-	through := itest.Changed(s.with("pool_size", "2"), func(u *url.URL) { u.Host = strings.Join(addrs, ",") })
+	through := itest.Changed(s.URL, func(u *url.URL) { u.Host = strings.Join(addrs, ",") })
 	return itest.OpenURL(t, through), network
 }
 

@@ -67,7 +67,7 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 	if reusable = !interrupted && c.keeps(cmds); reusable {
 		c.heard = time.Now()
 	}
-	p.judge(now, interrupted, cmds)
+	p.judge(now, end, interrupted, cmds)
 	if interrupted && err != nil && !Unsent(err) {
 		return locker.ErrNoAnswer // go-redis says that the connection was closed
 	}
@@ -142,8 +142,8 @@ func (p *Pool) put(c *pooledConn, reusable bool, began time.Time) {
 	<-p.slots
 }
 
-// silence is how long a call that is interrupted has been without an answer when it makes the idle
-// connections doubtful.
+// silence is how long a call that is interrupted before its end has been without an answer when it makes
+// the idle connections doubtful.
 const silence = time.Second
 
 // judge draws conclusions for the other connections from how a call has ended. What has ended one
@@ -151,8 +151,9 @@ const silence = time.Second
 // server that is a replica now has the other connections as well. Where nothing was heard, a firewall
 // may have forgotten all connections that were silent, or the server is slow: an answer that comes
 // later says so.
-func (p *Pool) judge(began time.Time, interrupted bool, cmds []redis.Cmder) {
-	silent := interrupted && time.Since(began) >= silence
+func (p *Pool) judge(began, end time.Time, interrupted bool, cmds []redis.Cmder) {
+	now := time.Now()
+	silent := interrupted && (now.Sub(began) >= silence || !end.IsZero() && !now.Before(end))
 	for _, cmd := range cmds {
 		switch err := cmd.Err(); {
 		case interrupted, err == nil, Unsent(err):

@@ -99,6 +99,27 @@ func TestPoolDoubtsIdleConnections(t *testing.T) {
 	}
 }
 
+// A context that ends by its deadline says the same, whichever is noticed first: its end or the deadline.
+func TestPoolDoubtsIdleConnectionsAtTheEndOfAContext(t *testing.T) {
+	a := newAging(t, redistest.Silence)
+	c := pooledTo(t, &redis.Options{Addr: a.addr, PoolSize: 8})
+	for range 10 {
+		for n := 0; n < 2; n = a.connections() {
+			idle(t, c, 8)
+		}
+		a.age()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		cmd := redisconn.NewCommand(ctx, "evalsha", "x", 0)
+		if err := c.Send(ctx, cmd); err == nil && cmd.Err() == nil {
+			t.Error("a call on a connection that has aged = nil")
+		}
+		cancel()
+		if got, err := ask(t.Context(), c); got != int64(1) {
+			t.Errorf("the next call = %v, %v, want 1", got, err)
+		}
+	}
+}
+
 // A caller that gives up soon says nothing about the other connections.
 func TestPoolKeepsConnectionsOfImpatientCallers(t *testing.T) {
 	a := newAging(t, redistest.Silence)
