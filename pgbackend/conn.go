@@ -155,8 +155,8 @@ func (c *conn) ended(cause error) {
 	}
 }
 
-// admit makes a token of a value that the sequence has given on this connection. There is none where the
-// epoch is over by now: the lock that belongs to it is one of a former primary, maybe.
+// admit makes a token of a value that the sequence has given on this connection. If a later epoch is known
+// by now, it refuses: this may be a former primary, and a lock granted there excludes nobody on the new one.
 func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {
 	token, err := c.tokens.admit(ctx, floor, value)
 	if err == nil && c.isOfOldEpoch() {

@@ -49,8 +49,9 @@ type lock struct {
 // maxTries is how often a request is sent when the connection turns out to be broken.
 const maxTries = 2
 
-// maxAsk bounds a call of Acquire that asks. The first call must end within 15 s. What it waits for, one
-// after the other, may take longer: a connection, the end of a session that broke, another connection.
+// maxAsk bounds a call of Acquire that asks for the lock; it doesn't bound a call that waits in the queue
+// (await). The engine allows 15 s for the first call. What that waits for, one after the other, may take
+// longer: a connection, the end of a session that broke, another connection.
 const maxAsk = 14 * time.Second
 
 // Acquire asks once. If somebody has the lock, the next call waits on a waiter's connection. If

@@ -112,6 +112,50 @@ func TestReleasesOnAConnectionThatIsPassedOver(t *testing.T) {
 	})
 }
 
+// The epoch of a connection is over, but the server answers there: requests that give a lock back are sent,
+// also those that share a message with others.
+func TestReleasesWhereTheEpochIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 20
+		f, config := piped(t)
+		f.before = func(sql string) string {
+			if sql == "pg_backend_pid()" {
+				return "0A000 no function calls here"
+			}
+			return ""
+		}
+		l := openWith(t, config)
+		defer closeLocker(t, l)
+		acquireAs(t, l, "x")
+		var leases []locker.Lease
+		for i := range many {
+			leases = append(leases, acquireAs(t, l, fmt.Sprint("held", i)))
+		}
+		f.change(func(f *fake) { f.slow = time.Second / 2 })
+		go func() { _, _ = locker.TryAcquire(t.Context(), l, "first") }() // has the lane
+		synctest.Wait()
+		released := make(chan error, many)
+		for i := range many { // what is to be sent next is mixed
+			go func() { released <- leases[i].Release(t.Context()) }()
+			synctest.Wait()
+			go func() {
+				if err := tryNumbered(t.Context(), l, i); err != nil {
+					t.Errorf("TryAcquire = %v, want the lock on a connection that is made", err)
+				}
+			}()
+			synctest.Wait()
+		}
+		f.change(func(f *fake) { f.raised++; f.slow = 0 })
+		acquireAs(t, l, "y", locker.WithTTL(time.Second)) // by it the Locker learns of the epoch
+		for range many {
+			if err := <-released; err != nil {
+				t.Errorf("Release = %v", err)
+			}
+		}
+		time.Sleep(20 * time.Second)
+	})
+}
+
 // Where both connections are silent, requests go there all the same: the server may only be slow.
 func TestRequestsWhereBothConnectionsAreSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

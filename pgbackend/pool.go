@@ -64,15 +64,15 @@ var errConnectWait = fmt.Errorf(
 // errHeard says that a silent connection was heard while another one was being made.
 var errHeard = errors.New("the server is heard again")
 
-// makeShared waits for the shared connection, until it is made or the silent one is heard. That may be
-// silent again by then: the error is errHeard.
+// makeShared waits until a shared connection is made, or the silent one answers. The error is errHeard if
+// that one has answered and is silent again by now: the caller tries once more.
 func (p *pool) makeShared(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p.mu.Lock()
 	silent := p.shared
 	p.mu.Unlock()
-	if silent != nil {
+	if silent.isOpen() {
 		heard := silent.Heard() // before the look
 		go func() {
 			select {
@@ -131,8 +131,8 @@ func (p *pool) existingLocked() *conn {
 func (p *pool) hasOther() bool { return p.other.isOpen() && !p.other.isOfOldEpoch() }
 
 // currentShared is existingShared, without a connection whose epoch is over, and without a silent one
-// that can be replaced. The former is given up. All of it is one look: what was silent alone may be one of
-// two by the next.
+// that can be replaced. The former is given up. The mutex is held for all of
+// it: between two looks another connection may have become silent.
 func (p *pool) currentShared() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()

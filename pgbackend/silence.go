@@ -76,19 +76,35 @@ func (c *conn) isPassedOver() bool {
 // sendRequests sends requests in one message, and returns the reply to each.
 type sendRequests func(ctx context.Context, some []*request) ([]reply, error)
 
-// unlessPassedOver is send for requests that may have waited for others. If the connection is passed over
-// by now, a message with requests that can be asked elsewhere is withdrawn: nobody waits for an answer
-// there again. Requests that give a lock back are repeated by their callers, in a message without others.
+// unlessPassedOver wraps send. If the connection has become silent, or its epoch is over, while requests
+// waited for a lane, those that another connection can serve aren't sent: they fail with errWithdrawn, and
+// their callers ask there. Requests that give a lock back have no other connection. They are sent where the
+// server answers. Where it is silent they are withdrawn with the others, or nobody would learn in time that
+// those weren't sent; alone in a message they are sent there, too.
 func (c *conn) unlessPassedOver(send sendRequests) sendRequests {
 	return func(ctx context.Context, some []*request) ([]reply, error) {
 		isMovable := func(r *request) bool { return !r.kind.givesBack() }
 		if !slices.ContainsFunc(some, isMovable) || !c.isPassedOver() {
 			return send(ctx, some)
 		}
+		isSilent := c.isSilent()
+		stays := func(r *request) bool { return !isSilent && !isMovable(r) }
+		for _, r := range some {
+			if !stays(r) {
+				r.withdraw()
+			}
+		}
 		replies := make([]reply, len(some))
+		if slices.ContainsFunc(some, stays) {
+			var err error
+			if replies, err = send(ctx, some); err != nil { // without what is withdrawn
+				return nil, err
+			}
+		}
 		for i, r := range some {
-			r.withdraw()
-			replies[i].err = errWithdrawn
+			if !stays(r) {
+				replies[i] = reply{err: errWithdrawn}
+			}
 		}
 		return replies, nil
 	}

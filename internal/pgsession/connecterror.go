@@ -20,20 +20,24 @@ type connectError struct {
 func (e *connectError) Error() string { return e.text }
 func (e *connectError) Unwrap() error { return e.error }
 
+// ofEachWay takes pgx' error apart, which joins those of all ways in which an address was tried.
+func ofEachWay(err error) []error {
+	var connect *pgconn.ConnectError
+	if !errors.As(err, &connect) {
+		return []error{err}
+	}
+	err = connect.Unwrap()
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the outermost is meant
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
 // inOneLine makes a connectError of what is wrong with each address or host.
 func inOneLine(c *pgconn.Config, failures []error) error {
 	var all []error
 	for _, err := range failures {
-		var connect *pgconn.ConnectError
-		if !errors.As(err, &connect) {
-			all = append(all, err)
-			continue
-		}
-		some := []error{connect.Unwrap()}
-		if joined, ok := some[0].(interface{ Unwrap() []error }); ok { //nolint:errorlint // the outermost is meant
-			some = joined.Unwrap()
-		}
-		all = append(all, some...)
+		all = append(all, ofEachWay(err)...)
 	}
 	var lines []string
 	for _, err := range all {

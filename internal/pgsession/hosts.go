@@ -3,6 +3,7 @@ package pgsession
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,25 +61,25 @@ const leastShare = 1500 * time.Millisecond
 // part of the time that is left, so what one doesn't need is for the others. A host whose name isn't
 // resolved has had its part then.
 func connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
-	tries := addressesOf(ctx, cfg)
+	attempts := attemptsAt(ctx, cfg)
 	left := 0
-	for _, try := range tries {
-		if try.err == nil {
+	for _, a := range attempts {
+		if a.err == nil {
 			left++
 		}
 	}
 	var failures []error
-	for _, try := range tries {
-		if try.err != nil {
-			failures = append(failures, try.err)
+	for _, a := range attempts {
+		if a.err != nil {
+			failures = append(failures, a.err)
 			continue
 		}
-		made, err := try.connect(ctx, cfg, left)
+		made, err := a.connect(ctx, cfg, left)
 		if err == nil {
 			return made, nil
 		}
 		failures = append(failures, err)
-		if Says(err, codePassword, codeNoDatabase, codePermission) { // nor do the other addresses take it, as for pgx
+		if slices.ContainsFunc(ofEachWay(err), refusesUser) { // and so do the other addresses, as for pgx
 			break
 		}
 		left--
@@ -86,34 +87,42 @@ func connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
 	return nil, inOneLine(&cfg.Config, failures)
 }
 
-// try is one address of a host, and the ways in which it is tried.
-type try struct {
+func refusesUser(err error) bool { return Says(err, codePassword, codeNoDatabase, codePermission) }
+
+// attempt is one address of a host, and the ways in which it is tried.
+type attempt struct {
 	found
 	ways []*pgconn.FallbackConfig
 }
 
-// addressesOf resolves the hosts of a configuration.
-func addressesOf(ctx context.Context, cfg *pgx.ConnConfig) (tries []try) {
+// attemptsAt resolves the hosts of a configuration.
+func attemptsAt(ctx context.Context, cfg *pgx.ConnConfig) (attempts []attempt) {
 	all, ways := endpoints(cfg)
 	names := lookUp(ctx, cfg.LookupFunc, all)
 	for _, e := range all {
 		for _, f := range names[e.host].each() {
-			tries = append(tries, try{f, ways[e]})
+			attempts = append(attempts, attempt{f, ways[e]})
 		}
 	}
-	return tries
+	return attempts
 }
 
 // connect makes a connection to one address, where left addresses share the time.
-func (t try) connect(ctx context.Context, cfg *pgx.ConnConfig, left int) (*pgx.Conn, error) {
+func (a attempt) connect(ctx context.Context, cfg *pgx.ConnConfig, left int) (*pgx.Conn, error) {
 	if until, limited := ctx.Deadline(); limited && left > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, max(time.Until(until)/time.Duration(left), leastShare))
 		defer cancel()
 	}
 	one := cfg.Copy()
-	one.Host, one.Port, one.TLSConfig, one.Fallbacks = t.ways[0].Host, t.ways[0].Port, t.ways[0].TLSConfig, t.ways[1:]
-	one.LookupFunc = func(context.Context, string) ([]string, error) { return t.addresses, nil }
+	first := a.ways[0]
+	one.Host, one.Port, one.TLSConfig, one.Fallbacks = first.Host, first.Port, first.TLSConfig, a.ways[1:]
+	one.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
+		if host != first.Host { // AfterConnect may have put another one into the configuration
+			return cfg.LookupFunc(ctx, host)
+		}
+		return a.addresses, nil
+	}
 	return pgx.ConnectConfig(ctx, one)
 }
 

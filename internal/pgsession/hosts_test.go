@@ -2,6 +2,7 @@ package pgsession
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -203,31 +204,47 @@ func TestConfigurationOfAConnection(t *testing.T) {
 	})
 }
 
-// A wrong password is tried at no further address, as pgx does: servers count them.
+// The server takes no connection without TLS, and no password with it: the other hosts aren't asked, although
+// the first error says something else.
 func TestWrongPasswordIsTriedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		config, err := pgxpool.ParseConfig("postgres://joe@h1,h2/d?sslmode=disable")
-		if err != nil {
-			t.Fatal(err)
-		}
-		asked := 0
-		rejects := func(_ context.Context, theirs net.Conn) error {
-			asked++
-			go func() {
-				defer theirs.Close()
-				backend := pgproto3.NewBackend(theirs, theirs)
-				if _, err := backend.ReceiveStartupMessage(); err == nil {
-					backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: codePassword, Message: "wrong password"})
-					_ = backend.Flush()
-				}
-			}()
-			return nil
-		}
-		n := &network{names: map[string][]string{"h1": {"10.0.0.1"}, "h2": {"10.0.0.2"}}}
-		n.hosts = map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": rejects, "10.0.0.2:5432": rejects}
-		config.ConnConfig.LookupFunc, config.ConnConfig.DialFunc = n.resolve, n.dial
-		if _, err := Dial(t.Context(), config); !Says(err, codePassword) || asked != 1 {
-			t.Errorf("Dial = %v after %d tries, want the server's error after one", err, asked)
-		}
-	})
+	for mode, codes := range map[string][]string{
+		"disable": {codePassword},
+		"allow":   {"28000", codePassword},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			config, err := pgxpool.ParseConfig("postgres://joe@h1,h2/d?sslmode=" + mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			certificate := certified(t)
+			asked := 0
+			rejects := func(_ context.Context, theirs net.Conn) error {
+				code := codes[asked%len(codes)]
+				asked++
+				go func() {
+					defer theirs.Close()
+					stream := theirs
+					backend := pgproto3.NewBackend(stream, stream)
+					first, err := backend.ReceiveStartupMessage()
+					if _, asksTLS := first.(*pgproto3.SSLRequest); asksTLS {
+						_, _ = stream.Write([]byte{'S'})
+						stream = tls.Server(stream, certificate)
+						backend = pgproto3.NewBackend(stream, stream)
+						_, err = backend.ReceiveStartupMessage()
+					}
+					if err == nil {
+						backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: code, Message: "no"})
+						_ = backend.Flush()
+					}
+				}()
+				return nil
+			}
+			n := &network{names: map[string][]string{"h1": {"10.0.0.1"}, "h2": {"10.0.0.2"}}}
+			n.hosts = map[string]func(context.Context, net.Conn) error{"10.0.0.1:5432": rejects, "10.0.0.2:5432": rejects}
+			config.ConnConfig.LookupFunc, config.ConnConfig.DialFunc = n.resolve, n.dial
+			if _, err := Dial(t.Context(), config); !Says(err, codes...) || asked != len(codes) {
+				t.Errorf("%s: Dial = %v after %d tries, want the server's error after %d", mode, err, asked, len(codes))
+			}
+		})
+	}
 }

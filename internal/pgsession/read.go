@@ -212,10 +212,10 @@ func (s *Session) Silence() time.Duration {
 func (s *Session) Heard() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.next == nil {
-		s.next = make(chan struct{})
+	if s.nextAnswer == nil {
+		s.nextAnswer = make(chan struct{})
 	}
-	return s.next
+	return s.nextAnswer
 }
 
 // LastAnswered is when the last call was sent whose answer has come, also when nobody waited for

@@ -138,9 +138,9 @@ func (s *Session) takeEnd(c *Call) error {
 		}
 	}
 	s.heard = driver.Stamp()
-	if s.next != nil {
-		close(s.next)
-		s.next = nil
+	if s.nextAnswer != nil {
+		close(s.nextAnswer)
+		s.nextAnswer = nil
 	}
 	s.answers++
 	if c.answers++; c.answers == c.wanted() {

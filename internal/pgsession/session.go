@@ -58,7 +58,7 @@ type Session struct {
 	background Call           // means the background goroutine, as the reader
 	answers    uint64         // that have come
 	heard      driver.Instant // when the last one of them came; at first, when this began
-	next       chan struct{}  // closed when the next one of them comes; nil: nobody wants to know
+	nextAnswer chan struct{}  // closed when the next one of them comes; nil: nobody wants to know
 	answered   driver.Instant // when the last call was sent that has its answer; at first, when this began
 }
 
