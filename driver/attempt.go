@@ -175,8 +175,10 @@ func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
 		answer = ownLimit(false, answer)
 	}
 	hasPlace, why := held && errors.Is(answer, ErrQueued), heldError(answer).Why
+	silent := !held && errors.Is(answer, locker.ErrNoAnswer)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	l.removal.silent = silent
 	if held && w.isHead() {
 		w.q.held, w.q.askedAt, w.q.why = true, Never, why
 	}

@@ -43,8 +43,8 @@ func New(d Driver, cfg Config) locker.Locker {
 		fires:   unarmed,
 		asides:  make(chan struct{}, maxAside),
 
-		removers:  removers{inDoubt: maxRemovers},
-		inSilence: removers{inDoubt: removersInDoubt},
+		removers:  removers{first: maxRemovers},
+		inSilence: removers{first: removersInDoubt},
 
 		closing: make(chan struct{}),
 		drained: make(chan struct{}),

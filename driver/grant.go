@@ -123,6 +123,7 @@ func (a *attempt) handOut(valid validity, failure error) error {
 	if w.q != nil {
 		w.q.held, w.q.why = true, nil
 	}
+	valid.base = max(valid.base, l.validity.base) // a late answer may have come since
 	if w.req.MaxHold > 0 {
 		valid.limit = a.at.Add(w.req.MaxHold)
 	}

@@ -23,7 +23,7 @@ import (
 type removal struct {
 	call          *callContext  // done when the call of Release under way has returned; nil: none is
 	lastErr       error         // what the last call returned
-	silent        bool          // the last call, or before the first one the last renewal, had no answer
+	silent        bool          // the last call had no answer; before the first one, the acquisition or the last renewal
 	confirmedFree bool          // a call has confirmed that the lock is free for others
 	pause         time.Duration // before the next call
 	failures      int           // calls that have failed, without those after which only answers were to come
@@ -51,14 +51,14 @@ func (r *removal) nextCall(longest time.Duration) time.Duration {
 
 // removers are goroutines that make calls of Release, and the removals that are due for them.
 type removers struct {
-	due     []*lease // in order
-	going   int
-	inDoubt int // as many at most, while no call is confirmed
+	due   []*lease // in order
+	going int
+	first int // goroutines at most, while no call is confirmed
 }
 
 const (
-	removersInDoubt = 16  // of removals without an answer, at most, while none is confirmed
-	maxRemovers     = 512 // otherwise, of each kind; many, because thousands may be due at once
+	removersInDoubt = 16  // goroutines for removals that had no answer, until one is confirmed
+	maxRemovers     = 512 // after that, and for all other removals; many, because thousands may be due at once
 
 	firstRemovalPause = 10 * time.Millisecond
 )
@@ -104,7 +104,9 @@ func (w *waiter) removeEnded() {
 func (e *engine) startRemoval(l *lease) {
 	e.moments.remove(l)
 	l.become(removing)
-	l.removal.silent = classOfFailure(l.renewal.lastErr) == locker.LossServiceSilent
+	for _, err := range []error{l.renewal.lastErr, l.renewal.byHandErr} {
+		l.removal.silent = l.removal.silent || classOfFailure(err) == locker.LossServiceSilent
+	}
 	if e.abandoned {
 		e.abandonRemoval(l)
 		return
@@ -116,7 +118,7 @@ func (e *engine) startRemoval(l *lease) {
 func (e *engine) queueRemoval(l *lease) {
 	r := e.removersOf(l)
 	r.due = append(r.due, l)
-	e.addRemover(r, r.inDoubt)
+	e.addRemover(r, r.first)
 }
 
 func (e *engine) removersOf(l *lease) *removers {
@@ -155,7 +157,7 @@ func (e *engine) remover(r *removers) {
 func (e *engine) nextRemoval(r *removers, confirmed bool) *lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for len(r.due) > 0 && (confirmed || r.going <= r.inDoubt) {
+	for len(r.due) > 0 && (confirmed || r.going <= r.first) {
 		l := r.due[0]
 		r.due[0] = nil
 		r.due = r.due[1:]

@@ -20,14 +20,17 @@ func TestRemovalsWhileOneServerIsSilent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{leaves: true}
 		f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
-			if strings.HasPrefix(l.req.Name, "silent") {
+			switch word, _, _ := strings.Cut(l.req.Name, " "); word {
+			case "silent":
 				return grant(l), nil
+			case "unanswered":
+				return driver.Grant{}, locker.ErrNoAnswer
 			}
 			return driver.Grant{}, errService
 		}
 		f.release = func(ctx context.Context, l *fakeLock) error {
 			switch {
-			case strings.HasPrefix(l.req.Name, "silent"):
+			case strings.HasPrefix(l.req.Name, "silent"), strings.HasPrefix(l.req.Name, "unanswered"):
 				return hang(ctx)
 			case l.req.Name == "refused at first" && l.count(&l.releases) < 4:
 				return errService
@@ -37,6 +40,10 @@ func TestRemovalsWhileOneServerIsSilent(t *testing.T) {
 		l := open(t, f)
 		for i := range silent {
 			mustAcquire(t, l, fmt.Sprint("silent ", i), locker.WithoutRenewal())
+		}
+		for i := range 10 * silent {
+			_, err := l.Acquire(t.Context(), fmt.Sprint("unanswered ", i))
+			matches(t, "Acquire", err, locker.ErrNoAnswer)
 		}
 		time.Sleep(ttl) // they are lost just before that
 		for range 10 {

@@ -20,8 +20,9 @@ type redisDriver struct {
 	guarantees locker.Guarantees
 
 	unsentLimit time.Duration // see unsentLimitOf
-	renewals    *kit.Tasks    // that may outlast their call: see askPatiently
-	renewing    chan struct{} // has a value for each connection that is reserved for renewals
+	renewals    *kit.Tasks    // that may outlast their call
+	patient     chan struct{} // has a value for each round of renewals that may outlast its call: see askPatiently
+	further     chan struct{} // has a value for each message of renewals next to the first one of its round
 
 	done func() error // called when the driver is closed; nil: nothing
 }
@@ -33,7 +34,8 @@ func newDriver(conn *redisconn.Conn, c config, done func() error) *redisDriver {
 		guarantees:  Guarantees(),
 		unsentLimit: unsentLimitOf(conn),
 		renewals:    kit.NewTasks(),
-		renewing:    make(chan struct{}, conn.PoolSize()/2),
+		patient:     make(chan struct{}, conn.PoolSize()/2),
+		further:     make(chan struct{}, conn.PoolSize()/3),
 		done:        done,
 	}
 	d.grants = newGrantListener(d)

@@ -15,7 +15,7 @@ import (
 var (
 	errExpired   = fmt.Errorf("%w: somebody has removed it from the server, or its TTL has passed there", locker.ErrLost)
 	errOlderData = fmt.Errorf("%w: the server has gone back to older data", locker.ErrLost)
-	errReleased  = fmt.Errorf("%w: the server has it as released already", locker.ErrLost)
+	errReleased  = fmt.Errorf("%w: the server has it as released already, or as taken away", locker.ErrLost)
 )
 
 // lock is one acquisition.

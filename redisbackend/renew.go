@@ -35,7 +35,32 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 	})
 }
 
-// askPatiently is the router's askAll for requests that may still be answered when ctx has ended. With
+// askRound is the router's askAll, with several messages at a time to each server if there are many requests.
+func (d *redisDriver) askRound(ctx context.Context, reqs []request, report func(i int, a answer)) {
+	p := d.router.partsOf(ctx, reqs)
+	width := 1
+	for width < min(p.messages(), lanesWidth) && occupy(d.further) {
+		width++
+	}
+	defer func() {
+		for range width - 1 {
+			<-d.further
+		}
+	}()
+	d.router.askAll(ctx, reqs, p, width, report)
+}
+
+// occupy puts a value into a channel if there is room.
+func occupy(places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// askPatiently is askRound for requests that may still be answered when ctx has ended. With
 // a short TTL ctx ends soon, so that another renewal has time. But to give up a message costs its
 // connection, and a server that is slow to answer may be slower still to accept a new one. So the
 // answers to what was sent are waited for, for as long as others may take, while the next renewal is
@@ -43,17 +68,15 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 // has dropped a connection. When ctx ends, each request without an answer is reported to have none. If
 // one comes later, that is reported as well.
 //
-// Half of the connections are left to others: when the rest is used, and where the TTL is longer, nothing
-// is waited for after the end of ctx.
+// Such rounds have a bound, and what exceeds it is askRound. So is a round with a longer TTL, whose ctx gives
+// as much time.
 func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report func(i int, a answer)) {
 	began, limit := time.Now(), messageTimeout
 	for i := range reqs {
 		limit = min(limit, reqs[i].ttl*3/5) // until shortly before the deadline
 	}
-	width := d.reserve(min((len(reqs)+batchSize-1)/batchSize, lanesWidth))
-	if until, limited := ctx.Deadline(); !limited || time.Until(until) >= limit || width == 0 {
-		defer d.giveBack(width)
-		d.router.askAll(ctx, reqs, max(width, 1), report)
+	if until, limited := ctx.Deadline(); !limited || time.Until(until) >= limit {
+		d.askRound(ctx, reqs, report)
 		return
 	}
 	patient := slices.Clone(reqs)
@@ -71,13 +94,11 @@ func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report f
 		}
 	}
 	done := make(chan struct{})
-	if !d.renewals.Go(func(context.Context) {
+	if !d.startPatience(func() {
 		defer close(done)
-		defer d.giveBack(width)
-		d.router.askAll(ctx, patient, width, note)
-	}) { // the driver is closed
-		defer d.giveBack(width)
-		d.router.askAll(ctx, reqs, width, report)
+		d.askRound(ctx, patient, note)
+	}) {
+		d.askRound(ctx, reqs, report)
 		return
 	}
 	select {
@@ -91,21 +112,17 @@ func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report f
 	}
 }
 
-// reserve reserves connections for messages of renewals, to each server: most of them, or as many as are
-// left of half of the pool.
-func (d *redisDriver) reserve(most int) (n int) {
-	for ; n < most; n++ {
-		select {
-		case d.renewing <- struct{}{}:
-		default:
-			return n
-		}
+// startPatience calls ask in a goroutine, unless too many are under way or the driver is closed.
+func (d *redisDriver) startPatience(ask func()) bool {
+	if !occupy(d.patient) {
+		return false
 	}
-	return n
-}
-
-func (d *redisDriver) giveBack(n int) {
-	for range n {
-		<-d.renewing
+	started := d.renewals.Go(func(context.Context) {
+		defer func() { <-d.patient }()
+		ask()
+	})
+	if !started {
+		<-d.patient
 	}
+	return started
 }

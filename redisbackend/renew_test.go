@@ -131,6 +131,36 @@ func TestManyRenewalsAtATime(t *testing.T) {
 	}
 }
 
+// A round of many leases with a long TTL doesn't keep those with a short one from late answers.
+func TestLateAnswersNextToALongRound(t *testing.T) {
+	const ttl = 7 * time.Second
+	f := newFake(t)
+	d := f.driver(t, func(o *redis.Options) { o.PoolSize = 4 })
+	held := make(chan struct{})
+	var messages atomic.Int32 // at a time, of each the first request
+	f.does(func([]string) string {
+		messages.Add(1)
+		<-held
+		return granted
+	})
+	many := make([]driver.Lock, (redisbackend.LanesWidth+1)*redisbackend.BatchSize)
+	for i := range many {
+		many[i] = newLock(t, d, time.Minute)
+	}
+	var round sync.WaitGroup
+	round.Go(func() { renewAll(t, d, time.Minute, many...) })
+	for messages.Load() < 2 { // a third of the connections more than one
+		time.Sleep(time.Millisecond)
+	}
+	short := renewAll(t, d, 50*time.Millisecond, newLock(t, d, ttl))
+	if err := short.last()[0]; !errors.Is(err, locker.ErrNoAnswer) {
+		t.Errorf("Renew reports %v, want ErrNoAnswer", err)
+	}
+	close(held)
+	short.until(t, "nil: the late answer", func(got []error) bool { return got[0] == nil })
+	round.Wait()
+}
+
 // mostAtATime makes the fake answer nothing before it has that many messages, and had time for more. It
 // returns how many it has had at a time.
 func (f *fake) mostAtATime(t *testing.T, want int) (peak func() int) {

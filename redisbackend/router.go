@@ -83,18 +83,33 @@ func (s *router) lanesFor(ctx context.Context, key string) *lanes {
 	return l
 }
 
-// askAll sends many requests in few messages, to all servers at the same time, and width messages at a
-// time to each. It calls report with each answer as it comes, from several goroutines.
-func (s *router) askAll(ctx context.Context, reqs []request, width int, report func(i int, a answer)) {
-	shards := make(map[string][]int)
+// parts are the numbers of requests, by the address of the server that has their locks.
+type parts map[string][]int
+
+func (s *router) partsOf(ctx context.Context, reqs []request) parts {
+	p := make(parts)
 	for i, r := range reqs {
 		addr := s.conn.Shard(ctx, r.key)
-		shards[addr] = append(shards[addr], i)
+		p[addr] = append(p[addr], i)
 	}
+	return p
+}
+
+// messages is how many messages the largest part needs.
+func (p parts) messages() (n int) {
+	for _, some := range p {
+		n = max(n, (len(some)+batchSize-1)/batchSize)
+	}
+	return n
+}
+
+// askAll sends many requests in few messages, to all servers at the same time, and width messages at a
+// time to each. It calls report with each answer as it comes, from several goroutines.
+func (s *router) askAll(ctx context.Context, reqs []request, p parts, width int, report func(i int, a answer)) {
 	var all sync.WaitGroup
-	for _, part := range shards {
+	for _, some := range p {
 		all.Go(func() {
-			kit.Parallel(width, slices.Collect(slices.Chunk(part, batchSize)), func(some []int) {
+			kit.Parallel(width, slices.Collect(slices.Chunk(some, batchSize)), func(some []int) {
 				if ctx.Err() != nil {
 					s.leaveOut(ctx, reqs, some, report)
 					return
