@@ -132,6 +132,11 @@ type inspection struct {
 
 // inspect tries what acquisitions need. The node that it creates is gone with the same request.
 func (s *session) inspect() (seen inspection, err error) {
+	defer func() {
+		if errors.Is(err, zk.ErrNoNode) { // somebody deletes the chroot meanwhile
+			err = fmt.Errorf("%s: %w", s.chroot.path, err)
+		}
+	}()
 	if err := s.createChroot(); err != nil {
 		return seen, err
 	}
@@ -147,8 +152,8 @@ func (s *session) inspect() (seen inspection, err error) {
 	switch {
 	case err != nil:
 		return seen, err
-	case root == nil: // somebody has deleted it since
-		return seen, fmt.Errorf("%s: %w", s.chroot.path, zk.ErrNoNode)
+	case root == nil:
+		return seen, zk.ErrNoNode
 	}
 	return inspection{root: zkconn.OriginOf(root), voting: s.voting()}, nil
 }

@@ -3,9 +3,12 @@ package zkbackend_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker/zkbackend"
 )
@@ -48,4 +51,32 @@ func TestOpenBelowANodeOfOthers(t *testing.T) {
 		})
 		release(t, acquire(t, open(t, s, root), "a"))
 	})
+}
+
+// Somebody may delete the chroot while a Locker is opened. The error names it.
+func TestChrootIsDeletedWhileOpening(t *testing.T) {
+	for before, first := range map[string]request{
+		"the chroot is created":            {op: "create", path: "/team/locks"},
+		"the trial of what is needed":      {op: "multi"},
+		"it is looked at after that trial": {op: "exists", path: "/team/locks"},
+	} {
+		t.Run(before, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				tried := false
+				s.scripts(func(r request) verdict {
+					tried = tried || r.op == "multi"
+					if r.op == first.op && r.path == first.path && (first.op != "exists" || tried) {
+						s.tree.remove("/team/locks")
+						s.tree.remove("/team")
+					}
+					return serve
+				})
+				_, err := s.new(zkbackend.WithTick(tick), zkbackend.WithChroot("/team/locks"))
+				if !errors.Is(err, zk.ErrNoNode) || strings.Count(err.Error(), "/team/locks") != 1 {
+					t.Errorf("New = %v, want that the chroot doesn't exist, with its path", err)
+				}
+			})
+		})
+	}
 }

@@ -35,6 +35,7 @@ type server struct {
 	down     bool                    // nobody listens
 	muted    bool                    // nothing is answered, not even a request to connect
 	way      time.Duration           // how long answers and events are on their way, on connections made from now on
+	trickle  time.Duration           // how much longer the last byte of a long answer is on its way than the first, on such connections
 	delayed  []func() bool           // requests that the network has: see arrive
 	all      sync.WaitGroup          // its goroutines
 }

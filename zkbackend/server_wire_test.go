@@ -35,22 +35,38 @@ func (s *server) send(c *conn, data []byte) {
 	switch packet := zktest.Packet(data); {
 	case c.mute || s.muted:
 	case c.slow != nil:
-		c.slow <- parcel{packet, time.Now().Add(s.way)}
+		p := parcel{packet: packet, due: time.Now().Add(s.way)}
+		if len(packet) > longAnswer {
+			p.trickle = s.trickle
+		}
+		c.slow <- p
 	default:
 		_, _ = c.Write(packet)
 	}
 }
 
+// longAnswer is the longest packet that arrives in one piece, whatever trickle is.
+const longAnswer = 1000
+
 // parcel is a packet that arrives at a time.
 type parcel struct {
-	packet []byte
-	due    time.Time
+	packet  []byte
+	due     time.Time
+	trickle time.Duration // from its first byte to its last
 }
 
 // deliver sends what is on its way on a slow connection, until that has ended.
 func (c *conn) deliver() {
 	for p := range c.slow {
 		time.Sleep(time.Until(p.due))
+		const pieces = 20
+		if size := len(p.packet) / pieces; p.trickle > 0 {
+			for range pieces {
+				_, _ = c.Write(p.packet[:size])
+				p.packet = p.packet[size:]
+				time.Sleep(p.trickle / pieces)
+			}
+		}
 		_, _ = c.Write(p.packet)
 	}
 }

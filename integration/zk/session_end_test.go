@@ -96,31 +96,34 @@ func (s *zkSpy) begin(ctx context.Context, addr string) (conn net.Conn, expired 
 		return nil, false, errors.New("the client has not been greeted")
 	}
 	var d net.Dialer
-	if conn, err = d.DialContext(ctx, "tcp", addr); err != nil {
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
 		return nil, false, err
 	}
 	defer func() {
-		if err != nil || expired {
-			_ = conn.Close()
+		if conn == nil {
+			_ = c.Close()
 		}
 	}()
-	_ = conn.SetDeadline(time.Now().Add(itest.ShortWait))
+	_ = c.SetDeadline(time.Now().Add(itest.ShortWait))
 	connect := binary.BigEndian.AppendUint32(nil, zkGreeting-4+8)
 	connect = append(connect, g[4:8]...)              // version
 	connect = append(connect, 0, 0, 0, 0, 0, 0, 0, 0) // last zxid
 	connect = append(connect, g[8:]...)               // timeout, session, password
-	if _, err = conn.Write(connect); err != nil {
+	if _, err = c.Write(connect); err != nil {
 		return nil, false, err
 	}
-	answer, err := zkPacket(conn)
+	answer, err := zkPacket(c)
 	if err != nil {
 		return nil, false, err
 	}
 	if session := binary.BigEndian.Uint64(answer[8:]); session == 0 {
 		return nil, true, nil
 	}
-	_, err = conn.Write([]byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}) // close
-	return conn, false, err
+	if _, err = c.Write([]byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}); err != nil { // close
+		return nil, false, err
+	}
+	return c, false, nil
 }
 
 // zkPacket reads a packet of a server's, without its length.

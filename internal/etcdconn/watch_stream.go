@@ -66,8 +66,7 @@ func (w *Watcher) run() {
 	}
 }
 
-// isClosed is true when Close has ended the stream: that says nothing of the member, which may have more
-// requests to answer.
+// isClosed reports whether Close was called. Then the end of the stream says nothing about the member.
 func (w *Watcher) isClosed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

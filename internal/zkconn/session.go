@@ -15,7 +15,7 @@ import (
 // Config is what a session needs to know besides its servers.
 type Config struct {
 	Timeout       time.Duration // asked of the servers
-	AnswerTimeout time.Duration // how long a server may leave a request without a byte of an answer
+	AnswerTimeout time.Duration // how long a server may leave a request without an answer
 	HoldAfter     time.Duration // how long a server without an answer is sent further requests
 	Interval      time.Duration // between two calls of Heartbeat
 	Events        Events

@@ -24,8 +24,8 @@ import (
 type wire struct {
 	net.Conn
 	addr          string
-	answerTimeout time.Duration // how long requests may be without an answer while nothing arrives
-	holdAfter     time.Duration // after how much of that no further requests are sent until something arrives
+	answerTimeout time.Duration // how long requests may be without an answer while nothing else is answered
+	holdAfter     time.Duration // after how much of that no further requests are sent until it answers
 	served        func()        // is called for each answer, but for those to credentials
 
 	mu       sync.Mutex
@@ -104,9 +104,6 @@ func (w *wire) Read(data []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.in.feed(data[:n], w.received)
-	if n > 0 && w.greeting != nil { // a long answer may take a while to arrive
-		w.heard()
-	}
 	if size, known := w.in.size(); w.greeting == nil && known && !isGreetingSize(size) {
 		w.failure = errForeign
 	}
@@ -120,15 +117,10 @@ func (w *wire) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// heard notes that the server is alive: something has arrived on a connection with a session.
-func (w *wire) heard() {
-	w.since = time.Now()
-	w.arrived.Broadcast()
-	_ = w.setDeadline() // it fails where the next read will
-}
-
 // received is called with the first bytes of each packet.
 func (w *wire) received(head []byte) {
+	w.since = time.Now()
+	w.arrived.Broadcast()
 	if w.greeting == nil {
 		w.receiveGreeting(head)
 		return
