@@ -151,6 +151,10 @@ func TestForgetWhileTheServerIsDialled(t *testing.T) {
 			n.Forget()
 			breaks(n)
 			client.ends(syscall.ECONNRESET)
+			n.Heal()
+			far := end{t, <-s.accepted}
+			defer far.Close()
+			far.ends(syscall.ECONNRESET)
 		})
 	}
 }
