@@ -128,7 +128,7 @@ func byURL(t T, h *Harness) {
 		t.Errorf("opened by its URL, the backend promises\n%v, and otherwise\n%v", g, h.guarantees)
 	}
 	for _, c := range coreCases {
-		if c.plan(&own).Verdict == 0 && !t.Failed() {
+		if c.plan(t, &own).Verdict == 0 && !t.Failed() {
 			t.Logf("%v", c)
 			c.Run(t, &own)
 		}

@@ -47,7 +47,8 @@
 //     service that is reached by TCP, and the example of Harness uses it. This hook has the most
 //     cases, and without it the commonest mistake is not found: a deadline that is counted from
 //     the reply.
-//   - Forgetful is Linked with a network that can also forget its connections, as firewalls do.
+//   - Forgetful is Linked with a network that can also forget connections, as firewalls do. The
+//     network of package proxy can, so Linked is enough if the Locker makes its own connections.
 //   - Pause, Down, Restart, Wipe, Remove and Failover do to the service what happens to it in
 //     production.
 //   - Process starts a holder in another process, which the suite kills and suspends. Package

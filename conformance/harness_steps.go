@@ -25,8 +25,8 @@ func (h *Harness) OpenLinked(t T) (locker.Locker, Link) {
 	return openLink(t, h.Linked)
 }
 
-// OpenForgetful is OpenLinked with a link that can forget its connections.
-func (h *Harness) OpenForgetful(t T) (locker.Locker, ForgetfulLink) {
+// openForgetful is OpenLinked with a link that can forget its connections.
+func (h *Harness) openForgetful(t T) (locker.Locker, ForgetfulLink) {
 	t.Helper()
 	return openLink(t, h.Forgetful)
 }

@@ -51,10 +51,6 @@ func toyHarness(f flaws, d decorator) conformance.Harness {
 				link := newToyLink()
 				return open(link), link
 			},
-			Forgetful: func(conformance.T) (locker.Locker, conformance.ForgetfulLink) {
-				link := newToyLink()
-				return open(link), link
-			},
 			Process:  func(t conformance.T) process.Process { return start(t) },
 			Skewed:   func(t conformance.T, ahead time.Duration) process.Process { return start(t, ahead) },
 			Pause:    func(conformance.T) { s.pause() },

@@ -3,10 +3,12 @@ package conformance
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 // Hook names a field of [Hooks].
@@ -37,13 +39,14 @@ const (
 // Locker interface. Each hook may be left out: then the cases that need it are skipped, and say so.
 type Hooks struct {
 	// Linked opens a Locker whose network to the service can be disturbed, without an effect on
-	// other Lockers. For a service that is reached by TCP, package proxy has such a network.
+	// other Lockers. For a service that is reached by TCP, package proxy has such a network. If the
+	// Link is a [ForgetfulLink], Linked is the hook Forgetful as well.
 	Linked func(t T) (locker.Locker, Link)
 
-	// Forgetful is Linked where the network can also forget connections. The Locker must be one whose
-	// connections the backend looks after: where a client that the program gives keeps them in a pool of
-	// its own, and the backend's docs leave dead connections to it, open the Locker in another way, such
-	// as by URL, or give that reason in Absent.
+	// Forgetful is Linked with a network that can also forget connections. Leave it out where Linked
+	// has such a network, unless it must open another Locker: one that makes its own connections, for
+	// example by URL. If dead connections are left to the pool of a client that the program gives, say
+	// so in Absent.
 	Forgetful func(t T) (locker.Locker, ForgetfulLink)
 
 	// Process starts a holder in another process. [process.Start] starts one from a command.
@@ -189,6 +192,25 @@ func (h *Hooks) lack(hook Hook) string {
 		return fmt.Sprintf("hook %s", hook)
 	}
 	return ""
+}
+
+// findForgetful makes Linked the hook Forgetful, if the case needs it and the links can forget connections. Only a
+// link shows that, so a Locker is opened for it. With a reason in Absent nothing is opened.
+func (h *Harness) findForgetful(t T, c Case) {
+	t.Helper()
+	_, absent := h.Absent[HookForgetful]
+	if absent || h.Forgetful != nil || h.Linked == nil || !slices.Contains(c.Hooks, HookForgetful) {
+		return
+	}
+	l, link := h.Linked(t)
+	step.Close(t, l)
+	if _, can := link.(ForgetfulLink); can {
+		h.Forgetful = func(t T) (locker.Locker, ForgetfulLink) {
+			t.Helper()
+			l, link := h.Linked(t)
+			return l, link.(ForgetfulLink) //nolint:forcetypeassert // as the first one
+		}
+	}
 }
 
 // missing returns the first of the hooks that c needs and h doesn't have, and what h lacks of it; empty: h has all.

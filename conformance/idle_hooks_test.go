@@ -83,3 +83,46 @@ func TestHooksOfTwoPartsNeedBoth(t *testing.T) {
 		}
 	}
 }
+
+// Linked is the hook Forgetful if its links can forget connections, unless the harness says why not.
+func TestForgetfulIsFoundAtLinked(t *testing.T) {
+	cases := conformance.Cases()
+	c := cases[slices.IndexFunc(cases, func(c conformance.Case) bool { return c.ID == "F52.1" })]
+	for what, test := range map[string]struct {
+		plain  bool   // a link that can't forget
+		absent string // the reason
+		strict bool
+		want   conformance.Verdict
+		reason string
+		opens  bool
+	}{
+		"can forget":                   {strict: true, want: conformance.Passed, opens: true},
+		"can't":                        {plain: true, want: conformance.Skipped, reason: "the harness has no hook Forgetful", opens: true},
+		"can't, and strict":            {plain: true, strict: true, want: conformance.Failed, reason: "the harness has no hook Forgetful", opens: true},
+		"can't, with a reason":         {plain: true, strict: true, absent: "why", want: conformance.Skipped, reason: "no hook Forgetful: why"},
+		"can forget, and has a reason": {strict: true, absent: "why", want: conformance.Skipped, reason: "no hook Forgetful: why"},
+	} {
+		h, opened := toyHarness(flaws{}, plain), 0
+		setup := h.Setup
+		h.Strict = test.strict
+		h.Setup = func(t conformance.T, h *conformance.Harness) {
+			setup(t, h)
+			linked := h.Linked
+			h.Linked = func(t conformance.T) (locker.Locker, conformance.Link) {
+				opened++
+				l, link := linked(t)
+				if test.plain {
+					link = prompt{link}
+				}
+				return l, link
+			}
+			if test.absent != "" {
+				h.Absent[conformance.HookForgetful] = test.absent
+			}
+		}
+		r := resultOf(t, inBubbles(h), c)
+		if r.Verdict != test.want || r.Reason != test.reason || (opened > 0) != test.opens {
+			t.Errorf("a link that %s: %v, %q, %d opened, want %v, %q\n%s", what, r.Verdict, r.Reason, opened, test.want, test.reason, r.Log)
+		}
+	}
+}

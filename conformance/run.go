@@ -55,7 +55,7 @@ func runCase(t *testing.T, c Case, h Harness, g locker.Guarantees) Result {
 		return r
 	}
 	own := h.prepare(t, g)
-	switch r := c.plan(own); r.Verdict {
+	switch r := c.plan(t, own); r.Verdict {
 	case Failed:
 		t.Fatalf("%s", r.Reason)
 	case Skipped:
@@ -125,7 +125,7 @@ func (c Case) evaluate(ctx context.Context, h Harness, g locker.Guarantees) Resu
 	result := Result{Case: c}
 	r := record(ctx, c.String(), func(t T) {
 		own := h.prepare(t, g)
-		if result = c.plan(own); result.Verdict == 0 {
+		if result = c.plan(t, own); result.Verdict == 0 {
 			c.Run(t, own)
 		}
 	})
@@ -158,10 +158,12 @@ func notClaimed(missing error) string { return fmt.Sprintf("not claimed: %v", mi
 
 // plan decides whether c is run. If not, the result is Skipped, or Failed if the harness is incomplete
 // and strict, and has the reason. A result without a verdict means that c is run.
-func (c Case) plan(h *Harness) Result {
+func (c Case) plan(t T, h *Harness) Result {
+	t.Helper()
 	if missing := c.unclaimed(h.guarantees); missing != nil && !c.Probe {
 		return Result{Case: c, Verdict: Skipped, Reason: notClaimed(missing)}
 	}
+	h.findForgetful(t, c)
 	hook, lack := h.missing(c)
 	if lack == "" {
 		return Result{Case: c}

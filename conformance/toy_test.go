@@ -62,6 +62,8 @@ type flaws struct {
 	staleConn    bool // a broken connection is used once more
 	keepsSilent  bool // connections stay in the pool when a request had no answer
 	keepsIdle    bool // the connections that were idle meanwhile stay there
+	hidesIdle    bool // they stay there below a new one
+	waitsOn      bool // a waiter asks again on a connection that the network has forgotten
 	deaf         bool // the driver declares that it obeys contexts, and ignores them
 
 	renewsInSteps   bool // a renewal looks at the owner, and then sets the key

@@ -143,6 +143,11 @@ func (d *toyDriver) Close(context.Context) error {
 // call sends a request over the link. If there is no answer, it is unknown whether the request was
 // executed, or will be.
 func (d *toyDriver) call(ctx context.Context, ttl time.Duration, run func(now time.Time)) error {
+	return d.callOn(ctx, d.pool.get(d.link), ttl, run)
+}
+
+// callOn is call on one connection, which is back in the pool when there was an answer.
+func (d *toyDriver) callOn(ctx context.Context, on *toyConn, ttl time.Duration, run func(now time.Time)) error {
 	limit := 2 * time.Second
 	if ttl > 0 {
 		limit = min(ttl/6, limit)
@@ -155,7 +160,6 @@ func (d *toyDriver) call(ctx context.Context, ttl time.Duration, run func(now ti
 	if d.server.flaws.staleConn && d.link.stale() {
 		return errors.New("broken pipe")
 	}
-	on := d.pool.get(d.link)
 	answer, broken := d.link.send(on, d.server, func() { run(time.Now().Add(d.skew)) })
 	select {
 	case err := <-answer:
@@ -164,12 +168,14 @@ func (d *toyDriver) call(ctx context.Context, ttl time.Duration, run func(now ti
 	case <-broken:
 		return errors.New("connection was reset")
 	case <-timer.C:
-		d.pool.silent(on, d.server.flaws)
-		return errors.New("no answer in time")
+		d.pool.silent(on, d.link, d.server.flaws)
+		return errNoAnswer
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
+
+var errNoAnswer = errors.New("no answer in time")
 
 type toyLock struct {
 	d     *toyDriver
@@ -202,7 +208,11 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 		_ = l.d.call(ctx, l.ttl, func(time.Time) {}) // its answer is of no interest
 	}
 	sent := driver.Stamp()
-	err := l.d.call(ctx, l.ttl, request)
+	on := l.d.pool.get(l.d.link)
+	err := l.d.callOn(ctx, on, l.ttl, request)
+	for waited && l.d.server.flaws.waitsOn && errors.Is(err, errNoAnswer) && l.d.link.isForgotten(on) {
+		err = l.d.callOn(ctx, on, l.ttl, request)
+	}
 	if err != nil && l.d.server.flaws.repeats {
 		err = l.d.call(ctx, l.ttl, request)
 	}

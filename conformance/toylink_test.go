@@ -111,6 +111,11 @@ func (k *toyLink) Forget() {
 	})
 }
 
+func (k *toyLink) isForgotten(on *toyConn) (forgotten bool) {
+	k.set(func() { forgotten = on.forgotten })
+	return forgotten
+}
+
 func (k *toyLink) Sever() {
 	k.set(func() {
 		close(k.broken)

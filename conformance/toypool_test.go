@@ -27,14 +27,16 @@ func (p *toyPool) put(on *toyConn) {
 	p.idle = append(p.idle, on)
 }
 
-// silent gives up a connection on which a request had no answer, and those that were idle meanwhile.
-func (p *toyPool) silent(on *toyConn, f flaws) {
+// silent gives up the connection on which a request had no answer, and all idle ones.
+func (p *toyPool) silent(on *toyConn, link *toyLink, f flaws) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !f.keepsIdle && !f.keepsSilent {
-		p.idle = nil
-	}
-	if f.keepsSilent {
+	switch {
+	case f.keepsSilent:
 		p.idle = append(p.idle, on)
+	case f.hidesIdle:
+		p.idle = append(p.idle, link.dial())
+	case !f.keepsIdle:
+		p.idle = nil
 	}
 }

@@ -9,10 +9,11 @@ import (
 // connection is relayed: near is the end towards the client, far is the end towards the server.
 type connection struct {
 	network   *Network
-	near, far net.Conn
-	lossy     bool // a reply is lost, and nothing more goes back; under the network's mutex
-	lost      bool // that reply has come; under the network's mutex
-	forgotten bool // nothing passes any more; under the network's mutex
+	near      net.Conn
+	far       net.Conn // nil until the server is reached; set under the network's mutex
+	lossy     bool     // a reply is lost, and nothing more goes back; under the network's mutex
+	lost      bool     // that reply has come; under the network's mutex
+	forgotten bool     // nothing passes any more; under the network's mutex
 
 	once   sync.Once
 	broken chan struct{} // closed by reset
@@ -24,25 +25,47 @@ type chunk struct {
 	due  time.Time // when it arrives
 }
 
+// begin returns a connection without a far end: what the client has while the server is dialled.
+func (n *Network) begin(near net.Conn) *connection {
+	c := &connection{network: n, near: near, broken: make(chan struct{})}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.connections[c] = struct{}{}
+	return c
+}
+
+// fail breaks a connection that gets no far end.
+func (n *Network) fail(c *connection) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c.reset()
+	delete(n.connections, c)
+}
+
 // relay carries data between two ends until both directions have ended or the connection is broken.
-func (n *Network) relay(near, far net.Conn) {
-	c := &connection{network: n, near: near, far: far, broken: make(chan struct{})}
+func (n *Network) relay(c *connection, far net.Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.life.Err() != nil {
 		c.reset()
-		return
 	}
-	n.connections[c] = struct{}{}
+	select {
+	case <-c.broken:
+		reset(far)
+		delete(n.connections, c)
+		return
+	default:
+		c.far = far
+	}
 	var directions sync.WaitGroup
-	directions.Go(func() { c.carry(near, far, false) })
-	directions.Go(func() { c.carry(far, near, true) })
+	directions.Go(func() { c.carry(c.near, far, false) })
+	directions.Go(func() { c.carry(far, c.near, true) })
 	n.relays.Go(func() {
 		directions.Wait()
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		delete(n.connections, c)
-		_ = near.Close()
+		_ = c.near.Close()
 		_ = far.Close()
 	})
 }
@@ -132,7 +155,9 @@ func (c *connection) reset() {
 	c.once.Do(func() {
 		close(c.broken)
 		reset(c.near)
-		reset(c.far)
+		if c.far != nil {
+			reset(c.far)
+		}
 	})
 }
 

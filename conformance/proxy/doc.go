@@ -10,7 +10,7 @@
 //		return open(t, mybackend.WithDialer(network.Dial)), network
 //	}
 //
-// It is a conformance.ForgetfulLink as well, for the hook Forgetful.
+// It is a [conformance.ForgetfulLink] as well, so this is also the hook Forgetful.
 //
 // Where it takes only an address, give it the address that [Network.Forward] returns.
 //

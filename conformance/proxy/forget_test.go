@@ -130,6 +130,35 @@ func TestForgottenIsNotDropped(t *testing.T) {
 	wantLost(t, n, 1)
 }
 
+// A client has its connection to Forward's address before the server is reached.
+func TestForgetWhileTheServerIsDialled(t *testing.T) {
+	for what, breaks := range map[string]func(*proxy.Network){"Heal": (*proxy.Network).Heal, "Sever": (*proxy.Network).Sever} {
+		t.Run(what, func(t *testing.T) {
+			n, s := newNetwork(t), newServer(t)
+			local, err := n.Forward(s.Addr().String())
+			if err != nil {
+				t.Fatalf("Forward = %v", err)
+			}
+			n.Cut()
+			c, err := net.Dial("tcp", local)
+			if err != nil {
+				t.Fatalf("Dial = %v", err)
+			}
+			defer c.Close()
+			client := end{t, c}
+			client.send("lost")
+			client.getsNothing() // in this time the network accepts it
+			n.Forget()
+			breaks(n)
+			client.ends(syscall.ECONNRESET)
+			n.Heal()
+			far := end{t, <-s.accepted}
+			defer far.Close()
+			far.ends(syscall.ECONNRESET)
+		})
+	}
+}
+
 // A client that has an address gets a new connection at that address.
 func TestForgetForwarded(t *testing.T) {
 	n, s := newNetwork(t), newServer(t)

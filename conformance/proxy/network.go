@@ -72,7 +72,7 @@ func (n *Network) Dial(ctx context.Context, network, addr string) (net.Conn, err
 		_ = far.Close()
 		return nil, err
 	}
-	n.relay(near, far)
+	n.relay(n.begin(near), far)
 	return client, nil
 }
 
@@ -106,12 +106,13 @@ func (n *Network) Forward(addr string) (local string, err error) {
 
 // forward relays between a connection that was accepted and the server.
 func (n *Network) forward(near net.Conn, addr string) {
+	c := n.begin(near)
 	far, err := n.dialServer(n.life, "tcp", addr)
 	if err != nil {
-		reset(near)
+		n.fail(c)
 		return
 	}
-	n.relay(near, far)
+	n.relay(c, far)
 }
 
 // dialServer makes the far end of a connection. It waits while the network is cut, in whatever

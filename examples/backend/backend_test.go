@@ -104,10 +104,11 @@ func (s *service) hooks() conformance.Hooks {
 			return l
 		},
 		Absent: map[conformance.Hook]string{
-			conformance.HookURL:      "it has no URL",
-			conformance.HookBadURLs:  "it has no URL",
-			conformance.HookFailover: "there is one server",
-			conformance.HookSkewed:   "all holders are in this process, with one clock",
+			conformance.HookForgetful: "a simulated link has no connections that it could forget",
+			conformance.HookURL:       "it has no URL",
+			conformance.HookBadURLs:   "it has no URL",
+			conformance.HookFailover:  "there is one server",
+			conformance.HookSkewed:    "all holders are in this process, with one clock",
 		},
 	}
 }

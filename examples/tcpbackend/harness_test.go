@@ -72,8 +72,7 @@ func (s *service) open(t conformance.T) (locker.Locker, *proxy.Network) {
 
 func (s *service) hooks() conformance.Hooks {
 	return conformance.Hooks{
-		Linked:    func(t conformance.T) (locker.Locker, conformance.Link) { t.Helper(); return s.open(t) },
-		Forgetful: func(t conformance.T) (locker.Locker, conformance.ForgetfulLink) { t.Helper(); return s.open(t) },
+		Linked: func(t conformance.T) (locker.Locker, conformance.Link) { t.Helper(); return s.open(t) },
 		Process: func(t conformance.T) process.Process {
 			t.Helper()
 			return process.Start(t, exec.Command(os.Args[0], "hold", s.addr))

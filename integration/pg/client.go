@@ -77,11 +77,6 @@ func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	return s.proxied(t)
 }
 
-func (s *Service) forgetful(t conformance.T) (locker.Locker, conformance.ForgetfulLink) {
-	t.Helper()
-	return s.proxied(t)
-}
-
 func (s *Service) narrow(t conformance.T) locker.Locker {
 	t.Helper()
 	return itest.OpenURL(t, s.with("waiter_connections", "1"))

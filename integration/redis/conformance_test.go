@@ -70,9 +70,7 @@ func (s *Service) hooks(t conformance.T) conformance.Hooks {
 		Secrets:  []string{Password, "open-sesame"},
 	}
 	hooks.Absent = make(map[conformance.Hook]string)
-	if s.oneServer() {
-		hooks.Forgetful = s.forgetful
-	} else {
+	if !s.oneServer() {
 		hooks.Absent[conformance.HookForgetful] = "go-redis' own pool looks after the connections here: see docs/redis.md"
 	}
 	if s.failover == nil {

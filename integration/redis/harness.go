@@ -87,17 +87,10 @@ func (s *Service) oneServer() bool { return len(s.sentinels) == 0 && len(s.Nodes
 // by the Locker itself, with a URL, because only then it obeys contexts.
 func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	t.Helper()
-	if s.oneServer() {
-		return s.forgetful(t)
+	network := proxy.Start(t)
+	if !s.oneServer() {
+		return s.Dialled(t, network.Dial), network
 	}
-	network := proxy.Start(t)
-	return s.Dialled(t, network.Dial), network
-}
-
-// forgetful is linked for one server.
-func (s *Service) forgetful(t conformance.T) (locker.Locker, conformance.ForgetfulLink) {
-	t.Helper()
-	network := proxy.Start(t)
 	addr, err := network.Forward(s.Nodes[0].Addr)
 	if err != nil {
 		t.Fatalf("Forward = %v", err)
