@@ -46,10 +46,10 @@ func acquireTogether(t T, l locker.Locker, n int) {
 	step.Contend(t, n, 1, func(ctx context.Context, i int) error {
 		lease, err := l.Acquire(ctx, fmt.Sprint(base, "-", i))
 		if err != nil {
-			return fmt.Errorf("Acquire of a free lock = %w, want a lease", err)
+			return fmt.Errorf("an acquisition of a free lock = %w, want a lease", err)
 		}
 		if err := lease.Release(ctx); err != nil {
-			return fmt.Errorf("Release = %w, want nil", err)
+			return fmt.Errorf("a release = %w, want nil", err)
 		}
 		return nil
 	})
