@@ -43,8 +43,8 @@ func New(d Driver, cfg Config) locker.Locker {
 		fires:   unarmed,
 		asides:  make(chan struct{}, maxAside),
 
-		removers:  removers{first: maxRemovers},
-		inSilence: removers{first: removersInDoubt},
+		removers:  removers{untilConfirmed: maxRemovers},
+		inSilence: removers{untilConfirmed: removersInDoubt},
 
 		closing: make(chan struct{}),
 		drained: make(chan struct{}),

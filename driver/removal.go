@@ -23,7 +23,7 @@ import (
 type removal struct {
 	call          *callContext  // done when the call of Release under way has returned; nil: none is
 	lastErr       error         // what the last call returned
-	silent        bool          // the last call had no answer; before the first one, the acquisition or the last renewal
+	silent        bool          // the last call had no answer; before the first one, the acquisition or a last renewal
 	confirmedFree bool          // a call has confirmed that the lock is free for others
 	pause         time.Duration // before the next call
 	failures      int           // calls that have failed, without those after which only answers were to come
@@ -53,7 +53,8 @@ func (r *removal) nextCall(longest time.Duration) time.Duration {
 type removers struct {
 	due   []*lease // in order
 	going int
-	first int // goroutines at most, while no call is confirmed
+
+	untilConfirmed int // goroutines at most, until a call is confirmed
 }
 
 const (
@@ -118,7 +119,7 @@ func (e *engine) startRemoval(l *lease) {
 func (e *engine) queueRemoval(l *lease) {
 	r := e.removersOf(l)
 	r.due = append(r.due, l)
-	e.addRemover(r, r.first)
+	e.addRemover(r, r.untilConfirmed)
 }
 
 func (e *engine) removersOf(l *lease) *removers {
@@ -157,7 +158,7 @@ func (e *engine) remover(r *removers) {
 func (e *engine) nextRemoval(r *removers, confirmed bool) *lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for len(r.due) > 0 && (confirmed || r.going <= r.first) {
+	for len(r.due) > 0 && (confirmed || r.going <= r.untilConfirmed) {
 		l := r.due[0]
 		r.due[0] = nil
 		r.due = r.due[1:]

@@ -64,6 +64,42 @@ func TestRemovalsWhileOneServerIsSilent(t *testing.T) {
 	})
 }
 
+// A renewal by hand that had no answer says nothing any more when a later one was answered.
+func TestRemovalOfALeaseThatWasRenewedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var byHand atomic.Bool
+		f := &fake{leaves: true}
+		f.renew = func(ctx context.Context, _ *fakeLock) (driver.Instant, error) {
+			if byHand.Load() {
+				return 0, hang(ctx)
+			}
+			return driver.Now(), nil
+		}
+		f.release = func(ctx context.Context, l *fakeLock) error {
+			if l.req.Name == "well" {
+				return nil
+			}
+			return hang(ctx)
+		}
+		l := open(t, f)
+		lease := mustAcquire(t, l, "well", locker.WithMaxHold(time.Hour))
+		byHand.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		matches(t, "Renew", lease.Renew(ctx), locker.ErrNoAnswer)
+		byHand.Store(false)
+		time.Sleep(time.Hour - 2*ttl)
+		for i := range 200 {
+			mustAcquire(t, l, fmt.Sprint("silent ", i), locker.WithoutRenewal())
+		}
+		<-lease.Done()
+		synctest.Wait()
+		if !f.lock(0).isRemoved() {
+			t.Error("the removal waits for others")
+		}
+	})
+}
+
 // What was lost because renewals had no answer is removed by few calls at a time.
 func TestRemovalsAfterRenewalsWithoutAnAnswer(t *testing.T) {
 	const many, few = 1000, 16

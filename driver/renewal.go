@@ -11,7 +11,7 @@ type renewal struct {
 	running       bool  // a renewal in the background is due or under way
 	predatesGrant bool  // that one began before the grant
 	lastErr       error // of the last one; nil: it succeeded
-	byHandErr     error // of the last renewal by hand; nil: it succeeded, or there was none
+	byHandErr     error // of the last renewal by hand; nil: that or a later one succeeded, or there was none
 	failures      int   // of a lease, in a row, with those by hand
 
 	// startedAt is when the renewal under way began, or the first one in an unbroken row of
@@ -110,7 +110,7 @@ func (e *engine) renewed(l *lease, sent, base Instant, err error, background boo
 		e.lose(l, why)
 		return
 	}
-	if !background {
+	if !background || err == nil {
 		l.renewal.byHandErr = err
 	}
 	if err != nil && !background {

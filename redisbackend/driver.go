@@ -19,24 +19,24 @@ type redisDriver struct {
 	inspector  inspector
 	guarantees locker.Guarantees
 
-	unsentLimit time.Duration // see unsentLimitOf
-	renewals    *kit.Tasks    // that may outlast their call
-	patient     chan struct{} // has a value for each round of renewals that may outlast its call: see askPatiently
-	further     chan struct{} // has a value for each message of renewals next to the first one of its round
+	unsentLimit     time.Duration // see unsentLimitOf
+	renewals        *kit.Tasks    // that may outlast their call
+	patientRounds   chan struct{} // has a value for each round of renewals that may outlast its call: see askPatiently
+	furtherMessages chan struct{} // has a value for each message under way beyond the first one of its round
 
 	done func() error // called when the driver is closed; nil: nothing
 }
 
 func newDriver(conn *redisconn.Conn, c config, done func() error) *redisDriver {
 	d := &redisDriver{
-		config:      c,
-		router:      newRouter(conn, c.db),
-		guarantees:  Guarantees(),
-		unsentLimit: unsentLimitOf(conn),
-		renewals:    kit.NewTasks(),
-		patient:     make(chan struct{}, conn.PoolSize()/2),
-		further:     make(chan struct{}, conn.PoolSize()/3),
-		done:        done,
+		config:          c,
+		router:          newRouter(conn, c.db),
+		guarantees:      Guarantees(),
+		unsentLimit:     unsentLimitOf(conn),
+		renewals:        kit.NewTasks(),
+		patientRounds:   make(chan struct{}, conn.PoolSize()/2),
+		furtherMessages: make(chan struct{}, conn.PoolSize()/3),
+		done:            done,
 	}
 	d.grants = newGrantListener(d)
 	return d

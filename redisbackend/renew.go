@@ -39,12 +39,12 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 func (d *redisDriver) askRound(ctx context.Context, reqs []request, report func(i int, a answer)) {
 	p := d.router.partsOf(ctx, reqs)
 	width := 1
-	for width < min(p.messages(), lanesWidth) && occupy(d.further) {
+	for width < min(p.messages(), lanesWidth) && occupy(d.furtherMessages) {
 		width++
 	}
 	defer func() {
 		for range width - 1 {
-			<-d.further
+			<-d.furtherMessages
 		}
 	}()
 	d.router.askAll(ctx, reqs, p, width, report)
@@ -68,8 +68,8 @@ func occupy(places chan struct{}) bool {
 // has dropped a connection. When ctx ends, each request without an answer is reported to have none. If
 // one comes later, that is reported as well.
 //
-// Such rounds have a bound, and what exceeds it is askRound. So is a round with a longer TTL, whose ctx gives
-// as much time.
+// The number of such rounds is limited; further ones are made by askRound, and so are rounds whose ctx gives as
+// much time anyway, because their TTL is long.
 func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report func(i int, a answer)) {
 	began, limit := time.Now(), messageTimeout
 	for i := range reqs {
@@ -114,15 +114,15 @@ func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report f
 
 // startPatience calls ask in a goroutine, unless too many are under way or the driver is closed.
 func (d *redisDriver) startPatience(ask func()) bool {
-	if !occupy(d.patient) {
+	if !occupy(d.patientRounds) {
 		return false
 	}
 	started := d.renewals.Go(func(context.Context) {
-		defer func() { <-d.patient }()
+		defer func() { <-d.patientRounds }()
 		ask()
 	})
 	if !started {
-		<-d.patient
+		<-d.patientRounds
 	}
 	return started
 }

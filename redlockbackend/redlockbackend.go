@@ -72,7 +72,7 @@
 //	addr             HOST:PORT of a further server; may be repeated
 //	server           URL of a further server; may be repeated
 //	db               the database, instead of the path
-//	pool_size        connections at most, to each server: 10 for each CPU
+//	pool_size        connections at most for requests, to each server: 10 for each CPU
 //	allow_eviction   true: see AllowEviction
 //	ca_file          authorities for the servers' certificates, PEM: the system's
 //	cert_file, key_file   the client's own certificate, PEM
