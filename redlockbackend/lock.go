@@ -85,8 +85,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 			return driver.Grant{}, locker.ErrHeld
 		}
 		if l.waiter == nil {
+			l.waiter = l.d.waitlist.enter(l.key) // first: a subscription that is confirmed wakes who is there
 			l.d.waitlist.start()
-			l.waiter = l.d.waitlist.enter(l.key)
 		}
 		l.waiter.schedulePoll(all)
 		// The next poll comes soon, so that several short failures, for example connections that are
