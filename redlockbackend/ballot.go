@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -80,13 +79,12 @@ func (b *ballot) cast(ctx context.Context, which servers) (decision, answers) {
 	return b.outcome, b.all
 }
 
-// run asks server i.
-func (b *ballot) run(i int) {
+// run asks server i, also if the others have decided by now: a waiter needs a place on each.
+func (b *ballot) run(i int) { b.answered(i, b.a.l.d.nodes[i].ask(b.requests.ctx, b.script, b.item)) }
+
+// answered processes the answer of server i.
+func (b *ballot) answered(i int, r reply) {
 	a := b.a
-	r := reply{err: kit.ErrNotSent} // the request had to follow another acquisition's, and the attempt is over by now
-	if !a.isOver() {
-		r = a.l.d.nodes[i].ask(b.requests.ctx, b.script, b.item)
-	}
 	b.requests.done()
 	if r.verdict == raised {
 		r.counter = b.token

@@ -3,6 +3,8 @@ package redlockbackend
 import (
 	"slices"
 	"sync"
+
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // Release returns when a majority is free for others, and Acquire when a majority has granted it.
@@ -52,6 +54,15 @@ type follower struct {
 	server int
 }
 
+// run asks server i, unless the attempt is over by now.
+func (f follower) run(i int) {
+	if f.ballot.a.isOver() {
+		f.ballot.answered(i, reply{err: kit.ErrNotSent})
+		return
+	}
+	f.ballot.run(i)
+}
+
 // trail is called when Release returns. Requests may still be under way.
 func (l *lock) trail() {
 	l.mu.Lock()
@@ -95,7 +106,7 @@ func (l *lock) ended(i int) {
 			at++
 			continue
 		}
-		l.d.workers.run(l.followers[at].ballot, i)
+		l.d.workers.run(l.followers[at], i)
 		l.followers = slices.Delete(l.followers, at, at+1)
 	}
 	l.mu.Unlock()

@@ -296,15 +296,11 @@ func TestWaiterIsToldWhenToAsk(t *testing.T) {
 			done := waiting(t.Context(), l)
 			placed(t, c)
 			c.answer("acquire", raised, raised, raised)
-			began := time.Now()
 			tell(t, c)
 			select {
 			case err := <-done:
 				if err != nil {
 					t.Errorf("Acquire = %v, want a grant", err)
-				}
-				if took := time.Since(began); took < 20*time.Millisecond {
-					t.Errorf("it has asked after %v, want after 20 ms", took)
 				}
 			case <-time.After(30 * time.Second):
 				t.Error("Acquire has not returned, and it was told when to ask")
