@@ -14,8 +14,8 @@ import (
 var forgottenCases = []Case{
 	{ID: "F52.1", Name: "forgotten-connections-delay-no-acquisition", Run: forgotten,
 		Needs: locker.RequireTTL, Hooks: []Hook{HookForgetful},
-		Why: "a firewall or NAT forgets connections and notifies nobody; a client that tries its idle " +
-			"connections one after the other gets no lock for longer the more it has, while the service is well"},
+		Why: "a firewall or NAT forgets connections and notifies nobody; if a client tries its idle " +
+			"connections one after the other, each of them delays the next lock, although the service works"},
 	{ID: "F52.2", Name: "forgotten-connections-cost-no-lease-in-silence", Run: forgottenLease,
 		Needs: locker.RequireTTL, Hooks: []Hook{HookForgetful},
 		Why: "a lease that isn't attached to a connection must be renewed on a new one in time; a " +
@@ -65,10 +65,10 @@ func forgotten(t T, h *Harness) {
 	}
 }
 
-// afterForgotten returns how long a Locker needs for free locks when n connections were forgotten: for one, and then
-// for n at the same time, because the connection that works may hide dead ones. It acquires with the default TTL.
-// With a short TTL each try would be short as well, and a client that tries dead connections one by one would look
-// right.
+// afterForgotten returns how long a Locker needs for free locks when n of its connections were forgotten.
+// It acquires one lock, and then n at the same time, because a connection that works may hide dead ones.
+// The TTL is the default: with a short TTL each try would be short as well, and a client that tries dead
+// connections one by one would pass.
 func (h *Harness) afterForgotten(t T, n int) time.Duration {
 	t.Helper()
 	l, link := h.openForgetful(t)
@@ -158,7 +158,8 @@ func forgottenWaiter(t T, h *Harness) {
 	if !stays.Returned(h.RemovalLimit()) {
 		t.Fatalf("the lock was released %v ago, and Acquire has not returned", h.RemovalLimit())
 	}
-	if t.Logf("the waiter that stayed has %v", stays); stays.Err == nil {
+	t.Logf("the waiter that stayed has %v", stays)
+	if stays.Err == nil {
 		step.Release(t, stays.Lease)
 	}
 	step.FreeWithin(t, h.RemovalLimit(), other, kept)

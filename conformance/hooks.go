@@ -43,10 +43,10 @@ type Hooks struct {
 	// Link is a [ForgetfulLink], Linked is the hook Forgetful as well.
 	Linked func(t T) (locker.Locker, Link)
 
-	// Forgetful is Linked with a network that can also forget connections. Leave it out where Linked
-	// has such a network, unless it must open another Locker: one that makes its own connections, for
-	// example by URL. If dead connections are left to the pool of a client that the program gives, say
-	// so in Absent.
+	// Forgetful is Linked with a network that can also forget connections. If the Link of Linked is a
+	// [ForgetfulLink], leave Forgetful out. But if Linked opens its Locker with a client whose pool keeps
+	// dead connections, set Forgetful to a function that opens a Locker which makes its own connections,
+	// for example by URL. If no Locker of the backend does, give that as the reason in Absent.
 	Forgetful func(t T) (locker.Locker, ForgetfulLink)
 
 	// Process starts a holder in another process. [process.Start] starts one from a command.

@@ -150,7 +150,7 @@ type Driver interface {
 	//
 	// When ctx has ended, a driver may report that a lock has no answer, return, and keep waiting for
 	// the answer. If it comes, the driver reports it as well, perhaps while another Renew is under way.
-	// It counts if the lease is still held, and for a grant that the engine verifies.
+	// The answer counts if the lease is still held, or if the engine still verifies its grant.
 	//
 	// ctx ends after a quarter of the TTL, or after 5 s if that is less or there is no TTL. It never
 	// ends by a caller's cancel, which could cost the other leases on a shared connection.

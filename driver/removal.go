@@ -23,7 +23,7 @@ import (
 type removal struct {
 	call          *callContext  // done when the call of Release under way has returned; nil: none is
 	lastErr       error         // what the last call returned
-	silent        bool          // the last call had no answer; before the first one, the acquisition or a last renewal
+	silent        bool          // the last call (before the first one: Acquire, or a renewal) had no answer
 	confirmedFree bool          // a call has confirmed that the lock is free for others
 	pause         time.Duration // before the next call
 	failures      int           // calls that have failed, without those after which only answers were to come
@@ -154,7 +154,7 @@ func (e *engine) remover(r *removers) {
 }
 
 // nextRemoval claims a lease whose removal is due. It returns nil when the remover may end: nothing
-// is due, or its last call confirmed nothing and there are too many for that.
+// is due, or its last call confirmed nothing and more than untilConfirmed removers are going.
 func (e *engine) nextRemoval(r *removers, confirmed bool) *lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -219,13 +219,13 @@ func (e *engine) removeCalled(l *lease, call *callContext, err error) {
 	defer e.mu.Unlock()
 	e.busy--
 	wasFree := l.removal.confirmedFree
-	removers := e.removersOf(l)
+	made := e.removersOf(l) // the call
 	l.removal.called(err, free, silent)
 	e.noteRemoval(l, wasFree, err != nil && !pending, err)
 	switch {
 	case err == nil:
 		e.finish(l)
-		e.addRemover(removers, maxRemovers)
+		e.addRemover(made, maxRemovers)
 	case e.abandoned || e.closed && l.removal.confirmedFree && !pending:
 		e.abandonRemoval(l)
 	default:

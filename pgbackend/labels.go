@@ -228,8 +228,7 @@ func (n *labels) unlock() {
 // hasWork reports whether there is something to execute. It may have to wait for the end of a pause.
 func (n *labels) hasWork() bool { return len(n.wanted) > 0 || len(n.doomed) > 0 }
 
-// isPaused reports whether no statement about rows is to be executed on c now. A connection that fails
-// is in the way of its own rows alone.
+// isPaused reports whether no statement about rows is to be executed on c now. The mutex is held.
 func (n *labels) isPaused(c *conn) bool {
 	if driver.Stamp() < c.rowsPaused {
 		return true

@@ -178,8 +178,8 @@ func (n *labels) execThen(ctx context.Context, c *conn, sql string, sent func())
 	return call, err
 }
 
-// failed begins a pause on the connection after a failure, unless it is only that the caller of an acquisition has
-// left.
+// failed begins a pause on the connection after a failure, unless it is only that the caller of an
+// acquisition has left.
 func (n *labels) failed(c *conn, call *pgsession.Call, err error, hasLeft bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -79,8 +79,8 @@ func tryNumbered(ctx context.Context, l *pgbackend.Locker, i int) error {
 	return err
 }
 
-// A request that gives a lock back isn't withdrawn: it can be asked nowhere else. It waits for the silent
-// connection, and counts when the server is heard again.
+// A request that gives a lock back can be sent on no other connection. If it was withdrawn with others, it is
+// sent again on the silent connection, and counts when the server is heard again.
 func TestReleasesOnAConnectionThatIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 20

@@ -36,9 +36,10 @@ const (
 	maxIdle      = 3               // connections of waiters that have gone: with the shared one, not more than four once nobody waits
 )
 
-// sharedConn returns the shared connection. One whose epoch is over is given up, and another one is
-// made; so is one when it is silent. ctx covers the waiting, within maxConnectWait. If that ends before
-// the connection is made, the connection is made all the same, for the next one.
+// sharedConn returns the shared connection. If its epoch is over, it is given up, and another one is
+// made. If it is silent, another one is made as well, unless the server is heard before that. ctx and
+// maxConnectWait bound the waiting. If that ends before the connection is made, it is still made, for
+// the next caller.
 func (p *pool) sharedConn(ctx context.Context) (*conn, error) {
 	if c := p.currentShared(); c != nil {
 		return c, nil
@@ -64,8 +65,9 @@ var errConnectWait = fmt.Errorf(
 // errHeard says that a silent connection was heard while another one was being made.
 var errHeard = errors.New("the server is heard again")
 
-// makeShared waits until a shared connection is made, or the silent one answers. The error is errHeard if
-// that one has answered and is silent again by now: the caller tries once more.
+// makeShared waits until a shared connection is made, or the existing one answers. The error is errHeard if
+// the existing one has answered, but can't be used: it is silent again, or its epoch is over. Then the
+// caller tries again.
 func (p *pool) makeShared(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -131,8 +133,8 @@ func (p *pool) existingLocked() *conn {
 func (p *pool) hasOther() bool { return p.other.isOpen() && !p.other.isOfOldEpoch() }
 
 // currentShared is existingShared, without a connection whose epoch is over, and without a silent one
-// that can be replaced. The former is given up. The mutex is held for all of
-// it: between two looks another connection may have become silent.
+// for which another one can be made. A connection whose epoch is over is given up. The mutex is held
+// throughout, because a connection may become silent between two looks.
 func (p *pool) currentShared() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -76,11 +76,13 @@ func (c *conn) isPassedOver() bool {
 // sendRequests sends requests in one message, and returns the reply to each.
 type sendRequests func(ctx context.Context, some []*request) ([]reply, error)
 
-// unlessPassedOver wraps send. If the connection has become silent, or its epoch is over, while requests
-// waited for a lane, those that another connection can serve aren't sent: they fail with errWithdrawn, and
-// their callers ask there. Requests that give a lock back have no other connection. They are sent where the
-// server answers. Where it is silent they are withdrawn with the others, or nobody would learn in time that
-// those weren't sent; alone in a message they are sent there, too.
+// unlessPassedOver wraps send for a connection that may be passed over while requests wait for a lane.
+//
+//   - A request that another connection can serve is movable. If the connection is passed over, it isn't
+//     sent: it fails with errWithdrawn, and its caller asks on another connection.
+//   - A request that gives a lock back can be sent only here. If the server answers, it is sent. If the
+//     server is silent, a message of such requests alone is sent as well. In a message with movable ones all
+//     are withdrawn: otherwise the callers of the movable ones would wait for the silent server.
 func (c *conn) unlessPassedOver(send sendRequests) sendRequests {
 	return func(ctx context.Context, some []*request) ([]reply, error) {
 		isMovable := func(r *request) bool { return !r.kind.givesBack() }

@@ -60,16 +60,15 @@ func occupy(places chan struct{}) bool {
 	}
 }
 
-// askPatiently is askRound for requests that may still be answered when ctx has ended. With
-// a short TTL ctx ends soon, so that another renewal has time. But to give up a message costs its
-// connection, and a server that is slow to answer may be slower still to accept a new one. So the
-// answers to what was sent are waited for, for as long as others may take, while the next renewal is
-// sent on another connection: one of the two finds its way, whether the server is slow or the network
-// has dropped a connection. When ctx ends, each request without an answer is reported to have none. If
-// one comes later, that is reported as well.
+// askPatiently is askRound for requests that may still be answered when ctx has ended. With a short TTL
+// ctx ends soon, so that another renewal has time. But if a message is given up, its connection is lost,
+// and a server that answers slowly may accept a new one even more slowly. So the answers to what was sent
+// are waited for as long as with a long TTL, while the next renewal is sent on another connection. One of
+// the two succeeds, whether the server is slow or the network has dropped a connection. When ctx ends,
+// each request without an answer is reported to have none. An answer that comes later is reported, too.
 //
-// The number of such rounds is limited; further ones are made by askRound, and so are rounds whose ctx gives as
-// much time anyway, because their TTL is long.
+// The number of such rounds is limited: when it is reached, askRound makes the round. askRound also makes
+// a round whose TTL is so long that its ctx gives as much time.
 func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report func(i int, a answer)) {
 	began, limit := time.Now(), messageTimeout
 	for i := range reqs {

@@ -103,8 +103,8 @@ func TestAnsweredAfterTheNextRenewal(t *testing.T) {
 	}
 }
 
-// Where many leases need several messages, these don't wait for each other's answers. Half of the
-// connections are left to others.
+// Where many leases need several messages, these don't wait for each other's answers. Beyond the first
+// message, they use a third of the connections at most.
 func TestManyRenewalsAtATime(t *testing.T) {
 	for pool, want := range map[int]int{1: 1, 4: 2, 20: redisbackend.LanesWidth} {
 		for _, ttl := range []time.Duration{7 * time.Second, time.Minute} { // with a short one late answers count

@@ -83,7 +83,7 @@ func (s *router) lanesFor(ctx context.Context, key string) *lanes {
 	return l
 }
 
-// parts are the numbers of requests, by the address of the server that has their locks.
+// parts are the indexes of requests, by the address of the server that has their locks.
 type parts map[string][]int
 
 func (s *router) partsOf(ctx context.Context, reqs []request) parts {
@@ -107,19 +107,19 @@ func (p parts) messages() (n int) {
 // time to each. It calls report with each answer as it comes, from several goroutines.
 func (s *router) askAll(ctx context.Context, reqs []request, p parts, width int, report func(i int, a answer)) {
 	var all sync.WaitGroup
-	for _, some := range p {
+	for _, part := range p {
 		all.Go(func() {
-			kit.Parallel(width, slices.Collect(slices.Chunk(some, batchSize)), func(some []int) {
+			kit.Parallel(width, slices.Collect(slices.Chunk(part, batchSize)), func(message []int) {
 				if ctx.Err() != nil {
-					s.leaveOut(ctx, reqs, some, report)
+					s.leaveOut(ctx, reqs, message, report)
 					return
 				}
-				sent := make([]request, len(some))
-				for j, i := range some {
+				sent := make([]request, len(message))
+				for j, i := range message {
 					sent[j] = reqs[i]
 				}
 				for j, a := range s.send(ctx, sent) {
-					report(some[j], a)
+					report(message[j], a)
 				}
 			})
 		})

@@ -84,8 +84,8 @@ func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	return l, network
 }
 
-// forgetful opens a Locker by URL. A client that the program gives has no pings, and so doesn't notice what
-// is silent: see docs/etcd.md.
+// forgetful opens a Locker by URL. The client of linked has no pings, so it wouldn't notice that its
+// connections are silent: see docs/etcd.md.
 func (s *Service) forgetful(t conformance.T) (locker.Locker, conformance.ForgetfulLink) {
 	t.Helper()
 	network := proxy.Start(t)

@@ -18,9 +18,10 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// An operator deletes the chroot again and again while Lockers are opened. An opening that fails says that
-// the node isn't there, and not that the addresses lead to different ensembles. (It may also find no end in
-// its time: then it compares the addresses again and again.) Lockers that are open create the chroot again.
+// An operator repeatedly deletes the chroot while Lockers are opened. If an opening fails, its error says
+// that the node isn't there, and not that the addresses lead to different ensembles. (An opening may also
+// run out of time, because it compares the addresses again after each deletion.) Lockers that are open
+// create the chroot again.
 func TestZkChrootIsDeletedWhileOpening(t *testing.T) {
 	itest.NeedServers(t)
 	s, root := Ensemble(t), "/"+step.LockName(t)

@@ -20,7 +20,7 @@ type connectError struct {
 func (e *connectError) Error() string { return e.text }
 func (e *connectError) Unwrap() error { return e.error }
 
-// ofEachWay takes pgx' error apart, which joins those of all ways in which an address was tried.
+// ofEachWay returns the errors that pgx has joined in err: one for each way in which it tried an address.
 func ofEachWay(err error) []error {
 	var connect *pgconn.ConnectError
 	if !errors.As(err, &connect) {
