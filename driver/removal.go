@@ -21,14 +21,15 @@ import (
 // removal is the state of the removal of what one acquisition has left. The engine's mutex guards
 // it.
 type removal struct {
-	call          *callContext  // done when the call of Release under way has returned; nil: none is
-	lastErr       error         // what the last call returned
-	silent        bool          // the last call (before the first one: Acquire, or a renewal) had no answer
-	confirmedFree bool          // a call has confirmed that the lock is free for others
-	pause         time.Duration // before the next call
-	failures      int           // calls that have failed, without those after which only answers were to come
-	ofRelease     bool          // the lease was released by its holder, or by Close
-	deferred      bool          // it was kept for its minimum hold: its holder has the confirmation already
+	call     *callContext  // done when the call of Release under way has returned; nil: none is
+	lastErr  error         // what the last call returned
+	pause    time.Duration // before the next call
+	failures int           // calls that have failed, without those after which only answers were to come
+
+	silent        bool // the last call (before the first one: Acquire, or a renewal) had no answer
+	confirmedFree bool // a call has confirmed that the lock is free for others
+	ofRelease     bool // the lease was released by its holder, or by Close
+	deferred      bool // it was kept for its minimum hold: its holder has the confirmation already
 }
 
 // called notes the result of the call of Release. free: that has confirmed that the lock is free for
