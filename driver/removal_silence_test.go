@@ -84,7 +84,7 @@ func TestRemovalOfALeaseThatWasRenewedAgain(t *testing.T) {
 		l := open(t, f)
 		lease := mustAcquire(t, l, "well", locker.WithMaxHold(time.Hour))
 		byHand.Store(true)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		ctx, cancel := context.WithTimeout(callerContext(t), time.Millisecond)
 		defer cancel()
 		matches(t, "Renew", lease.Renew(ctx), locker.ErrNoAnswer)
 		byHand.Store(false)

@@ -40,7 +40,7 @@ func grantedByAll(t *testing.T) (*cluster, driver.Lock) {
 }
 
 // acquireFromAll acquires l, and keeps the answer of the first server until all were asked: two answers
-// may decide, and then nobody else is asked.
+// may decide.
 func (c *cluster) acquireFromAll(t *testing.T, l driver.Lock, first string) error {
 	t.Helper()
 	answer := c.servers[0].gated(t, "acquire", first)

@@ -20,12 +20,13 @@ type Pool struct {
 	options redis.Options
 	slots   chan struct{} // has a value for each connection that is busy
 
-	mu      sync.Mutex
-	idle    []*pooledConn // the one that was used last is at the end
-	busy    map[*pooledConn]struct{}
-	doubted time.Time // an idle connection on which nothing was heard since then may be dead; zero: none may
-	settled time.Time // a call that began before that, and is answered after all, ends the doubt
-	closed  bool
+	mu       sync.Mutex
+	idle     []*pooledConn // the one that was used last is at the end
+	busy     map[*pooledConn]struct{}
+	connects bool      // connectAside is under way
+	doubted  time.Time // an idle connection on which nothing was heard since then may be dead; zero: none may
+	settled  time.Time // a call that began before that, and is answered after all, ends the doubt
+	closed   bool
 }
 
 // NewPool makes a pool with the settings of a client of the server, and as many connections as that
@@ -68,10 +69,38 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 		c.heard = time.Now()
 	}
 	p.judge(now, end, interrupted, cmds)
+	if c.heard.IsZero() && isOver(end) {
+		p.connectAside()
+	}
 	if interrupted && err != nil && !Unsent(err) {
 		return locker.ErrNoAnswer // go-redis says that the connection was closed
 	}
 	return nil
+}
+
+func isOver(end time.Time) bool { return !end.IsZero() && !time.Now().Before(end) }
+
+// connectTime is how long a connection may take that is made aside: to connect and to greet the server
+// takes go-redis up to six round trips.
+const connectTime = 2 * time.Second
+
+// connectAside makes a connection for later calls, one at a time. A call has less time where it needs a new
+// connection and the network is slow: then its connection is thrown away, and so is that of each further call.
+func (p *Pool) connectAside() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.connects || p.closed {
+		return
+	}
+	p.connects = true
+	go func() {
+		GrowStack()
+		ctx := context.Background()
+		_ = p.send(ctx, time.Now().Add(connectTime), []redis.Cmder{NewCommand(ctx, "ping")})
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.connects = false
+	}()
 }
 
 // take waits for a connection that is free.
@@ -152,8 +181,7 @@ const silence = time.Second
 // may have forgotten all connections that were silent, or the server is slow: an answer that comes
 // later says so.
 func (p *Pool) judge(began, end time.Time, interrupted bool, cmds []redis.Cmder) {
-	now := time.Now()
-	silent := interrupted && (now.Sub(began) >= silence || !end.IsZero() && !now.Before(end))
+	silent := interrupted && (time.Since(began) >= silence || isOver(end))
 	for _, cmd := range cmds {
 		switch err := cmd.Err(); {
 		case interrupted, err == nil, Unsent(err):

@@ -1,6 +1,7 @@
 package redisconn_test
 
 import (
+	"context"
 	"net"
 	"strings"
 	"sync"
@@ -111,5 +112,56 @@ func TestPoolConnectsAgainAfterRefusal(t *testing.T) {
 	refuses.Store(false)
 	if got, err := ask(t.Context(), c); got != int64(1) {
 		t.Errorf("a call with a password that is accepted = %v, %v, want 1", got, err)
+	}
+}
+
+// Calls that have no time to connect find a connection nevertheless: it is made next to them.
+func TestPoolConnectsAside(t *testing.T) {
+	var connections atomic.Int32
+	addr := redistest.Listen(t, func(conn net.Conn) {
+		connections.Add(1)
+		redistest.Serve(conn, func(command []string) string {
+			if strings.EqualFold(command[0], "evalsha") {
+				return ":1\r\n"
+			}
+			time.Sleep(100 * time.Millisecond) // each step of the greeting takes so long, and a PING
+			return redistest.Handshake(command)
+		})
+	})
+	c := pooledTo(t, &redis.Options{Addr: addr, PoolSize: 4})
+	for began := time.Now(); ; {
+		ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond)
+		_, err := ask(ctx, c)
+		cancel()
+		if err == nil {
+			break
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("calls of 80 ms find no connection: %v", err)
+		}
+	}
+	t.Logf("%d connections were made", connections.Load())
+}
+
+// The answer that the server doesn't know a script comes from the server: the connection stays.
+func TestPoolKeepsAConnectionWithoutTheScript(t *testing.T) {
+	var connections atomic.Int32
+	addr := redistest.Listen(t, func(conn net.Conn) {
+		connections.Add(1)
+		redistest.Serve(conn, func(command []string) string {
+			if strings.EqualFold(command[0], "evalsha") {
+				return "-NOSCRIPT No matching script.\r\n"
+			}
+			return redistest.Handshake(command)
+		})
+	})
+	c := pooledTo(t, &redis.Options{Addr: addr, PoolSize: 4})
+	for range 2 {
+		if _, err := ask(t.Context(), c); !redisconn.Says(err, "NOSCRIPT") {
+			t.Errorf("a call = %v, want NOSCRIPT", err)
+		}
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections were made, want 1", n)
 	}
 }

@@ -139,14 +139,15 @@ func (c *pooledConn) finish() (interrupted bool) {
 
 // keeps reports whether the connection is as it was before the commands. When go-redis connects it
 // sends commands of its own, and an error of these is returned as the error of the caller's first
-// command. So until a command has succeeded, an error may mean that there is no connection. After
-// READONLY go-redis closes the connection.
+// command. So until a command has succeeded, an error may mean that there is no connection. (NOSCRIPT
+// is an answer to none of those.) After READONLY go-redis closes the connection.
 func (c *pooledConn) keeps(cmds []redis.Cmder) bool {
 	failed := false
 	for _, cmd := range cmds {
 		if err := cmd.Err(); err != nil {
 			failed = true
 			var reply redis.Error
+			c.proven = c.proven || Says(err, "NOSCRIPT")
 			if !c.proven || !errors.As(err, &reply) || Says(err, "READONLY") {
 				return false
 			}
