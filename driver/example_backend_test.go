@@ -30,7 +30,7 @@ func (s *store) acquire(name, owner string, ttl time.Duration) (locker.Token, bo
 	if time.Now().Before(s.keys[name].expires) || s.released[owner] {
 		return 0, false
 	}
-	s.last = max(s.last+1, locker.Token(time.Now().UnixMicro())) // also larger than those of a store that was lost
+	s.last = max(s.last+1, locker.Token(time.Now().UnixMicro())) // also larger than a token of a store that was lost
 	s.keys[name] = record{owner, time.Now().Add(ttl)}
 	return s.last, true
 }

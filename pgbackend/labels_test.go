@@ -252,7 +252,7 @@ func TestRowsAreInNobodysWay(t *testing.T) {
 }
 
 // A connection that doesn't answer a statement about rows, or refuses it, is in the way of its own rows
-// alone: those of other connections are written and removed.
+// alone: the rows of other connections are written and removed.
 func TestFailureOfOneConnectionAboutRows(t *testing.T) {
 	for _, what := range []string{"silence", "55P03 canceling statement due to lock timeout"} {
 		t.Run(what, func(t *testing.T) {

@@ -20,13 +20,13 @@ type Pool struct {
 	options redis.Options
 	slots   chan struct{} // has a value for each connection that is busy
 
-	mu       sync.Mutex
-	idle     []*pooledConn // the one that was used last is at the end
-	busy     map[*pooledConn]struct{}
-	connects bool      // connectAside is under way
-	doubted  time.Time // an idle connection on which nothing was heard since then may be dead; zero: none may
-	settled  time.Time // a call that began before that, and is answered after all, ends the doubt
-	closed   bool
+	mu      sync.Mutex
+	idle    []*pooledConn // the one that was used last is at the end
+	busy    map[*pooledConn]struct{}
+	aside   bool      // connectAside is making a connection
+	doubted time.Time // an idle connection on which nothing was heard since then may be dead; zero: none may
+	settled time.Time // a call that began before that, and is answered after all, ends the doubt
+	closed  bool
 }
 
 // NewPool makes a pool with the settings of a client of the server, and as many connections as that
@@ -80,26 +80,27 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 
 func isOver(end time.Time) bool { return !end.IsZero() && !time.Now().Before(end) }
 
-// connectTime is how long a connection may take that is made aside: to connect and to greet the server
-// takes go-redis up to six round trips.
+// connectTime is how long connectAside may take: to connect and to greet the server takes go-redis up to
+// six round trips.
 const connectTime = 2 * time.Second
 
-// connectAside makes a connection for later calls, one at a time. A call has less time where it needs a new
-// connection and the network is slow: then its connection is thrown away, and so is that of each further call.
+// connectAside makes a connection for later calls, unless it is making one already. On a slow network, the
+// time of a call may end before its new connection can be used. Then that connection is closed, and the next
+// call would begin with another one, and so on.
 func (p *Pool) connectAside() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.connects || p.closed {
+	if p.aside || p.closed {
 		return
 	}
-	p.connects = true
+	p.aside = true
 	go func() {
 		GrowStack()
 		ctx := context.Background()
 		_ = p.send(ctx, time.Now().Add(connectTime), []redis.Cmder{NewCommand(ctx, "ping")})
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.connects = false
+		p.aside = false
 	}()
 }
 
