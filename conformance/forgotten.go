@@ -30,18 +30,11 @@ var forgottenCases = []Case{
 // that large. There must be more than the tries that a TTL has room for.
 const idleConnections = 32
 
-// warmUp has a Locker make n connections, which are idle afterwards: replies are late, so that the
-// requests are under way together.
-func (h *Harness) warmUp(t T, l locker.Locker, link Link, n int) {
+// acquireTogether acquires and releases n free locks at the same time. Replies are late, so that the requests
+// are under way together. A Locker that uses a connection for each request has n idle ones afterwards.
+func acquireTogether(t T, l locker.Locker, link Link, n int) {
 	t.Helper()
 	link.Delay(0, 50*time.Millisecond)
-	acquireTogether(t, l, n)
-	link.Delay(0, 0)
-}
-
-// acquireTogether acquires and releases n free locks at the same time.
-func acquireTogether(t T, l locker.Locker, n int) {
-	t.Helper()
 	base := step.LockName(t)
 	step.Contend(t, n, 1, func(ctx context.Context, i int) error {
 		lease, err := l.Acquire(ctx, fmt.Sprint(base, "-", i))
@@ -53,6 +46,7 @@ func acquireTogether(t T, l locker.Locker, n int) {
 		}
 		return nil
 	})
+	link.Delay(0, 0)
 }
 
 // forgotten compares Lockers that had few and many connections: how long a request waits for its answer, and
@@ -74,11 +68,11 @@ func (h *Harness) afterForgotten(t T, n int) time.Duration {
 	l, link := h.openForgetful(t)
 	other, free := h.OpenLocker(t), step.LockName(t)
 	mine := step.Acquire(t, l, step.LockName(t))
-	h.warmUp(t, l, link, n)
+	acquireTogether(t, l, link, n)
 	link.Forget()
 	began := time.Now()
 	step.FreeWithin(t, h.RemovalLimit(), l, free)
-	acquireTogether(t, l, n)
+	acquireTogether(t, l, link, n)
 	took := time.Since(began)
 	h.wantHeldWhile(t, other, mine)
 	return took
@@ -107,7 +101,7 @@ func (h *Harness) wantHeldWhile(t T, other locker.Locker, lease locker.Lease) {
 func forgottenLease(t T, h *Harness) {
 	l, link := h.openForgetful(t)
 	other, name := h.OpenLocker(t), step.LockName(t)
-	h.warmUp(t, l, link, idleConnections)
+	acquireTogether(t, l, link, idleConnections)
 	lease := step.Acquire(t, l, name, h.longTTL()...)
 	rival := step.StartAcquire(t, other, name, h.ttl()...)
 	h.WaitQueued(t, name, 1)
@@ -146,7 +140,7 @@ func forgottenLease(t T, h *Harness) {
 func forgottenWaiter(t T, h *Harness) {
 	l, link := h.openForgetful(t)
 	other, kept, left := h.OpenLocker(t), step.LockName(t), step.LockName(t)
-	h.warmUp(t, l, link, idleConnections)
+	acquireTogether(t, l, link, idleConnections)
 	first, theirs := step.Acquire(t, other, kept), step.Acquire(t, other, left)
 	stays, gone := step.StartAcquire(t, l, kept, h.ttl()...), step.StartAcquire(t, l, left, h.ttl()...)
 	h.WaitQueued(t, kept, 1)
