@@ -81,11 +81,11 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		return driver.Grant{}, context.Cause(ctx)
 	}
 	listens := !l.noWait && l.d.grants.expect(l)
+	sent := driver.Stamp()
 	l.mu.Lock()
-	l.remains = max(l.remains, possible)
+	l.remains, l.ended = max(l.remains, possible), sent // until there is an answer
 	polling := l.held
 	l.mu.Unlock()
-	sent := driver.Stamp()
 	r := l.request(acquireScript, sent)
 	r.polling = polling
 	if !listens {

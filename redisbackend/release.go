@@ -13,13 +13,12 @@ import (
 // write the last copy later still.
 func unsentLimitOf(conn *redisconn.Conn) time.Duration { return messageTimeout + conn.Overrun() }
 
-// Release sends nothing if the server has said that nothing is there, or, when it is called again,
-// if what may have been there has ended by itself.
+// Release sends nothing if the server has said that nothing is there, or if what may have been there has
+// ended by itself: after many tries while the server was silent, the first call may be so late.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	remains, granted := l.remains, l.token != 0
-	// The first call doesn't look: it is rarely so late, and each release would pay for driver.Now.
-	if l.removing && l.hasExpired() {
+	if remains != none && l.hasExpired() {
 		remains = none
 	}
 	l.removing = true
@@ -73,9 +72,10 @@ func (l *lock) isRemoving() bool {
 //
 // What the last request has set or renewed ends a TTL after it was executed, and it was executed
 // within another TTL. A request that was delayed even longer makes something that ends by itself as
-// well, and the removals that were sent since are executed after it. l.mu is held.
+// well; a removal that was sent since is executed after it. A Stamp is enough: if it is too early, one
+// more release is sent. l.mu is held.
 func (l *lock) hasExpired() bool {
-	return driver.Now().Sub(l.ended) > l.lingersFor()
+	return driver.Stamp().Sub(l.ended) > l.lingersFor()
 }
 
 // lingersFor is how long after its last request l may have something on the server.

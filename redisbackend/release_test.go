@@ -129,6 +129,25 @@ func TestReleaseWaitsForTheTime(t *testing.T) {
 	}
 }
 
+// The first removal may come late, because many others had no answer before it. When nothing can be left
+// it sends nothing.
+func TestReleaseIsGivenUpBeforeItBegins(t *testing.T) {
+	f := newFake(t)
+	d := f.driver(t, nil)
+	redisbackend.SetUnsentLimit(d, 0)
+	f.answers(hangUp, silence)
+	const ttl = 20 * time.Millisecond
+	l := newLock(t, d, ttl)
+	if _, err := l.Acquire(t.Context()); err == nil {
+		t.Fatal("Acquire = nil, and the server has not answered")
+	}
+	time.Sleep(3 * ttl)
+	sent := len(f.called())
+	if err := l.Release(t.Context()); err != nil || len(f.called()) != sent {
+		t.Errorf("Release after three TTLs = %v, and sent %d requests, want nil without any", err, len(f.called())-sent)
+	}
+}
+
 // A message is repeated for some time after a caller has left it, and go-redis may write it later
 // still. The tombstone must not end before that, however short the TTL is.
 func TestTombstoneOutlastsTheLastCopy(t *testing.T) {

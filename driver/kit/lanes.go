@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -231,11 +232,7 @@ func (l *Lanes[Req, Rep]) withdraw(m *member[Req, Rep]) bool {
 	if m.sent {
 		return false
 	}
-	for i, other := range l.waiting {
-		if other == m {
-			l.waiting = append(l.waiting[:i:i], l.waiting[i+1:]...)
-			break
-		}
-	}
+	i := slices.Index(l.waiting, m)
+	l.waiting = slices.Delete(l.waiting, i, i+1) // in place: messages have the array's earlier elements alone
 	return true
 }
