@@ -3,8 +3,8 @@
 // reached by TCP.
 //
 // A [Network] is what the suite asks of a link (conformance.Link, OneWayLink and ForgetfulLink), so a
-// harness needs a few lines for its hook Linked. Where the client library takes a function that dials, give it
-// [Network.Dial]:
+// harness needs a few lines for its hook Linked. Where the client library takes a function that
+// dials, give it [Network.Dial]:
 //
 //	h.Linked = func(t conformance.T) (locker.Locker, conformance.Link) {
 //		network := proxy.Start(t)
