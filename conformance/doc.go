@@ -3,8 +3,8 @@
 //
 // The suite shows that a backend keeps what its [locker.Guarantees] promise: mutual exclusion,
 // waiting, time to live and renewal, ownership, fencing tokens, loss, behaviour under load and
-// faults, names, configuration, inspection and breaks. Each behaviour is a [Case] of an ordered table. A
-// case has a sentence that says why the behaviour matters to users; a failing run prints it.
+// faults, names, configuration, inspection and breaks. Each behaviour is a [Case] of an ordered
+// table. A case has a sentence that says why the behaviour matters to users; a failing run prints it.
 //
 // # Running the suite
 //
@@ -47,8 +47,8 @@
 //     service that is reached by TCP, and the example of Harness uses it. This hook has the most
 //     cases, and without it the commonest mistake is not found: a deadline that is counted from
 //     the reply.
-//   - Forgetful is Linked with a network that can also forget connections, as firewalls do. The
-//     network of package proxy can, so Linked is enough if the Locker makes its own connections.
+//   - Forgetful is Linked with a network that can also forget connections, as firewalls do. Mostly
+//     Linked is this hook as well.
 //   - Pause, Down, Restart, Wipe, Remove and Failover do to the service what happens to it in
 //     production.
 //   - Process starts a holder in another process, which the suite kills and suspends. Package

@@ -39,14 +39,14 @@ const (
 // Locker interface. Each hook may be left out: then the cases that need it are skipped, and say so.
 type Hooks struct {
 	// Linked opens a Locker whose network to the service can be disturbed, without an effect on
-	// other Lockers. For a service that is reached by TCP, package proxy has such a network. If the
-	// Link is a [ForgetfulLink], Linked is the hook Forgetful as well.
+	// other Lockers. For a service that is reached by TCP, package proxy has such a network.
 	Linked func(t T) (locker.Locker, Link)
 
-	// Forgetful is Linked with a network that can also forget connections. If the Link of Linked is a
-	// [ForgetfulLink], leave Forgetful out. But if Linked opens its Locker with a client whose pool keeps
-	// dead connections, set Forgetful to a function that opens a Locker which makes its own connections,
-	// for example by URL. If no Locker of the backend does, give that as the reason in Absent.
+	// Forgetful is Linked with a network that can also forget connections. Leave it out if the Link of
+	// Linked is a [ForgetfulLink], as package proxy's network is: the suite then uses Linked. But a
+	// Locker fails these cases if it uses a client whose pool keeps dead connections. If that is how
+	// Linked opens it, Forgetful opens one that makes its own connections, for example by URL. If the
+	// backend has no such Locker, say so in Absent.
 	Forgetful func(t T) (locker.Locker, ForgetfulLink)
 
 	// Process starts a holder in another process. [process.Start] starts one from a command.
@@ -194,8 +194,8 @@ func (h *Hooks) lack(hook Hook) string {
 	return ""
 }
 
-// findForgetful makes Linked the hook Forgetful, if the case needs it and the links can forget connections. Only a
-// link shows that, so a Locker is opened for it. With a reason in Absent nothing is opened.
+// findForgetful makes Linked the hook Forgetful, if the case needs that and the links can forget. Only a link
+// shows whether they can, so a Locker is opened.
 func (h *Harness) findForgetful(t T, c Case) {
 	t.Helper()
 	_, absent := h.Absent[HookForgetful]

@@ -7,18 +7,17 @@
 // [Stamp] and [Now], and returns the raw errors of its client; the engine adds operation, backend
 // and name.
 //
-// How much work that is depends on the service:
+// How much work that is depends on the service (CONTRIBUTING.md has the sizes of the backends here):
 //
 //   - Where each lock is a record of its own with an expiry, and waiting may be polling, a driver
 //     is small: one conditional write for each of acquire, renew and release. A hundred lines are
 //     realistic; see the example of this package, and examples/backend. Where all callers share one
 //     TCP connection, and no client library hides its faults, see examples/tcpbackend.
 //   - Where many locks share a session or a connection, where waiters are notified, or where the
-//     client library has behaviour that must be worked around, a driver is a project. The ones in
-//     this repository have 1,800 to 3,900 lines of code each, and 1,200 to 1,400 more for the client
-//     below them. Most of that answers one question: what is true after a request whose reply was lost?
-//     Package driver/kit has what such drivers share, and the client's work-arounds belong in a
-//     package below the driver.
+//     client library has behaviour that must be worked around, a driver is a project. Most of its
+//     code answers one question: what is true after a request whose reply was lost? Package
+//     driver/kit has what such drivers share, and the client's work-arounds belong in a package
+//     below the driver.
 //
 // # Obligations
 //
@@ -33,10 +32,10 @@
 //     checks the create revision of its key instead, which no other key of a cluster has.) From the
 //     grant on the owner stays the same; from [ErrQueued] on as well if the place in the service's
 //     queue carries the owner. A driver whose place is the Locker's (redlock), or that is polled, may
-//     draw a new one for each attempt.
-//     A request may be for a slot of the name in place of its lock ([locker.Request], Slot). A
-//     driver that declares [locker.FeatureSlots] gives each slot a key that no name and no other
-//     slot has, and knows nothing else of permits; kit.SlotText writes a slot.
+//     draw a new one for each attempt. A request may be for a slot of the name in place of its lock
+//     ([locker.Request], Slot). A driver that declares [locker.FeatureSlots] gives each slot a key
+//     that no name and no other slot has, and knows nothing else of permits; kit.SlotText writes a
+//     slot.
 //  2. The first call of Acquire answers without waiting: granted, held, or failed. So the engine
 //     can distinguish "held" from "no answer" for all waiters after this one, and a request with
 //     NoWait is the same request.
@@ -69,12 +68,12 @@
 //     limits of the driver's own that are far below a third of the TTL. The error of a limit of its
 //     own matches [locker.ErrNoAnswer], and no error of a context. The first call of Acquire ends
 //     within 15 s also if its context has no end. The engine survives a call that is late, but can't
-//     renew that lock in the meantime. Where Acquire and Release return at
-//     once when their context ends, the backend declares it ([Config.ObeysContext]), and the engine
-//     calls them on the caller's goroutine. The first Lock of each call of [locker.Locker.Acquire]
-//     is always called there. If the driver panics on that goroutine, the caller may recover: the
-//     call counts as one that has failed, and what the acquisition may have left is removed. Any
-//     other panic of the driver ends the process.
+//     renew that lock in the meantime. Where Acquire and Release return at once when their context
+//     ends, the backend declares it ([Config.ObeysContext]), and the engine calls them on the
+//     caller's goroutine. The first Lock of each call of [locker.Locker.Acquire] is always called
+//     there. If the driver panics on that goroutine, the caller may recover: the call counts as one
+//     that has failed, and what the acquisition may have left is removed. Any other panic of the
+//     driver ends the process.
 //  9. A client's silent retries are switched off or made harmless: a request that is sent twice may
 //     be executed twice, the second time after its clean-up.
 //  10. lost may be called at any time, even before Lock has returned, more than once, from any
@@ -222,8 +221,8 @@ var ErrQueued = fmt.Errorf("%w; queued", locker.ErrHeld)
 // ends it. It is for a change after which the next answer is another one, such as a subscription
 // without which a waiter can't queue.
 //
-// Why says what is wrong if the waiter has no place in the service's queue, though others have one; nil:
-// nothing is. Its text is in the error of a caller whose time runs out.
+// Why says what is wrong if the waiter has no place in the service's queue, though others have one;
+// nil: nothing is. Its text is in the error of a caller whose time runs out.
 type HeldError struct {
 	AskWithin time.Duration
 	AskWhen   <-chan struct{}

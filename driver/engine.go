@@ -72,8 +72,8 @@ type engine struct {
 	timer   *time.Timer
 	fires   time.Duration // when timer fires, on Go's clock since epoch; unarmed: it doesn't
 
-	removers  removers // of removals that are not silent
-	inSilence removers // of removals that are: see removal.silent
+	inSilence removers // of removals whose last call had no answer (removal.silent)
+	removers  removers // of all others
 
 	cancels []func() // for unlock to call
 

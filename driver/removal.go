@@ -14,9 +14,10 @@ import (
 // confirmed it, with growing pauses, in a bounded number of goroutines for all leases together: a
 // service that doesn't answer must not cost a goroutine for each.
 //
-// A service may be several servers, of which one is silent. The engine doesn't know which lock is on
-// which server. But a call that had no answer will probably have none the next time. So such removals
-// have goroutines of their own, and the others don't wait for them.
+// A service may be several servers, of which one is silent, and the engine doesn't know which lock is
+// on which server. But a call that had no answer will probably have none the next time. So such
+// removals have goroutines of their own. The others wait for the silent server only while maxRemovers
+// first calls have no answer.
 
 // removal is the state of the removal of what one acquisition has left. The engine's mutex guards
 // it.

@@ -131,11 +131,10 @@ func (e *engine) renewed(l *lease, sent, base Instant, err error, background boo
 	}
 }
 
-// answeredLate processes the answer to a renewal that was given up before it came. It counts for the
-// lease all the same, and the next renewal, which may be under way, is needed less urgently. It also
-// counts for a grant that is being verified. An error says nothing new, unless the lease is lost. sent
-// is when the call of Renew was made: a renewal that began before the grant doesn't count (see end).
-// Of a place in the queue it says that the service answers.
+// answeredLate processes the answer to a renewal that was given up before it came. sent is when the
+// call of Renew was made. The answer counts for a lease, and for a grant that is being verified, unless
+// the renewal began before the grant (see end). Of a place in the queue it says only that the service
+// answers. An error says nothing new, unless the lease is lost.
 func (e *engine) answeredLate(l *lease, sent, base Instant, err error) {
 	why := newCause(err)
 	e.mu.Lock()

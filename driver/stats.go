@@ -93,8 +93,8 @@ func (e *engine) Leases() ([]locker.LeaseInfo, bool) {
 // over. A waiter may have no acquisition yet. Only a waiter that never queues (NoWait) is known by its
 // acquisition alone. The engine's mutex is held.
 //
-// A call of AcquirePermit that has the line waits all that time. The slots for which it waits or at which it
-// looks, to which it comes and from which it goes, are left out.
+// While a call of AcquirePermit has the line of a name, it is one call that waits. Acquisitions that ask
+// for slots of that name are left out then.
 func (e *engine) eachState(yield func(state string, since Instant, w *waiter, l *lease)) {
 	lines := e.heldLines()
 	for l := range e.leases {

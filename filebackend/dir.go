@@ -47,8 +47,8 @@ func prepareDir(dir string) (trustedDir, error) {
 }
 
 const (
-	why     = "anybody who can replace a lock file can break the lock"
-	whyPath = "anybody who can replace an element of the path can break the lock"
+	why     = "anybody who can replace a lock file can let a second holder in"
+	whyPath = "anybody who can replace an element of the path can let a second holder in"
 )
 
 // refusal says why locks in a directory could not be trusted. It is empty when they can.

@@ -19,7 +19,7 @@
 // process to which it was granted. A new token is on the disk before the lease is granted, and is
 // larger than the previous one even when the clock was set back. Files are never removed, because
 // the tokens are in them: the directory grows with the number of different names. A file that is
-// removed or replaced by hand breaks its lock, and the holder notices only by Renew.
+// removed or replaced by hand lets a second holder in, and the first one notices only by Renew.
 //
 // flock(1) excludes holders of the same file (flock FILE CMD, or exec 9<FILE in a shell), once this
 // package has made it. Waiters notice the end of flock(1) when they try without a notice. A command
@@ -32,7 +32,7 @@
 // directories are refused, with an error that gives the reason and matches [locker.ErrOption]:
 //
 //   - a directory that belongs to a user other than this one or root, or that all may write to,
-//     because anybody who can replace a lock file can break the lock (members of its group are
+//     because anybody who can replace a lock file can let a second holder in (members of its group are
 //     trusted);
 //   - a directory with an untrusted path: a directory or symbolic link on it belongs to another
 //     user, or all may write to a directory on it that isn't sticky. Anybody who can replace an

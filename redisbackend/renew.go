@@ -67,8 +67,7 @@ func occupy(places chan struct{}) bool {
 // the two succeeds, whether the server is slow or the network has dropped a connection. When ctx ends,
 // each request without an answer is reported to have none. An answer that comes later is reported, too.
 //
-// The number of such rounds is limited: when it is reached, askRound makes the round. askRound also makes
-// a round whose TTL is so long that its ctx gives as much time.
+// Where as many such rounds are under way as may be, and where ctx gives as much time, this is askRound.
 func (d *redisDriver) askPatiently(ctx context.Context, reqs []request, report func(i int, a answer)) {
 	began, limit := time.Now(), messageTimeout
 	for i := range reqs {

@@ -11,12 +11,13 @@ import (
 
 var errMixed = errors.New("the addresses lead to different ensembles")
 
-// surveyLimit is how long opening waits for the other addresses, or half of the time that is left.
+// surveyLimit is how long opening waits for the other addresses; half of the time that is left, if
+// that is less.
 const surveyLimit = time.Second
 
-// survey finds out whether all addresses are of the session's own ensemble, which has created the chroot
-// as own says. Any of the other addresses may be silent: it may be down. (The chroot is never the root,
-// whose creation is the same everywhere: see checkChroot.)
+// survey finds out whether all addresses are of the session's own ensemble: whether the chroot has the
+// same origin there, which is own. An address that doesn't answer may be down. (The chroot is never the
+// root, whose creation is the same everywhere: see checkChroot.)
 func (d *zkDriver) survey(ctx context.Context, s *session, own zkconn.Origin) error {
 	for {
 		limit := surveyLimit

@@ -20,7 +20,7 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// backends is every backend of this program, in the order of the decision matrix. A new one is a
+// backends is every backend of this program, in the order of the matrix. A new one is a
 // line here; its import makes its URLs known to locker.Open.
 var backends = []func() locker.Guarantees{
 	membackend.Guarantees,

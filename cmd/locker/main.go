@@ -12,7 +12,7 @@
 //	locker bench                              measure your lock service
 //	locker choose                             find the backend for a purpose
 //	locker demo                               show what a fencing token is for
-//	locker matrix                             print the decision matrix of all backends
+//	locker matrix                             print the matrix of guarantees
 //	locker version                            print what this program was built from
 //
 // The backend of run, hold, ls, show, break, top, ui, conformance and bench comes from --backend or

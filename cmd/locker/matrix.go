@@ -22,7 +22,7 @@ func newMatrix() *cobra.Command {
 	format := formats[0]
 	cmd := &cobra.Command{
 		Use:   "matrix",
-		Short: "Print the decision matrix: what each backend promises",
+		Short: "Print the matrix of guarantees: what each backend promises",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			render := matrixFormats[format]

@@ -8,7 +8,7 @@ import (
 	"github.com/fencedlock/locker/cmd/locker/internal/plain"
 )
 
-// requirements are the names that --require knows, in the order of the decision matrix. A field's
+// requirements are the names that --require knows, in the order of the matrix. A field's
 // lowest value is left out: it requires nothing.
 var requirements = []struct {
 	name string

@@ -110,8 +110,8 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	return serve(ctx, server, func() error { return listenAt(server, listener) })
 }
 
-// endingWith is list for as long as the page lives: a look goes on when its viewers have left, but the
-// end of the page doesn't wait for a service that is silent.
+// endingWith is list, which ends with the page as well. A look goes on when its viewers have left, and
+// while the service is silent it must not delay the end of the page.
 func endingWith(page context.Context, list listFunc) listFunc {
 	return func(ctx context.Context) ([]ui.Lock, string, error) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -1,16 +1,15 @@
 // Package proxy is a network between clients and their servers that can be disturbed: cut, slow,
-// without replies, or without a memory of its connections. It works with every service that is reached by TCP.
+// without replies, or without a memory of its connections. It works with every service that is
+// reached by TCP.
 //
-// A [Network] is what the suite asks of a link (conformance.Link), so a harness needs a few lines
-// for its hook Linked. Where the client library takes a function that dials, give it
-// [Network.Dial]:
+// A [Network] is what the suite asks of a link (conformance.Link, OneWayLink and ForgetfulLink), so a
+// harness needs a few lines for its hook Linked. Where the client library takes a function that
+// dials, give it [Network.Dial]:
 //
 //	h.Linked = func(t conformance.T) (locker.Locker, conformance.Link) {
 //		network := proxy.Start(t)
 //		return open(t, mybackend.WithDialer(network.Dial)), network
 //	}
-//
-// It is a [conformance.ForgetfulLink] as well, so this is also the hook Forgetful.
 //
 // Where it takes only an address, give it the address that [Network.Forward] returns.
 //

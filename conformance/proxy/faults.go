@@ -89,11 +89,9 @@ func (n *Network) Delay(there, back time.Duration) {
 func (n *Network) Sever() { n.severIf(func(*connection) bool { return true }) }
 
 // Forget makes the network forget the connections that exist, as a NAT or a firewall does whose
-// table is full or was lost. Nothing passes on them any more, in either direction, and neither end
-// is notified, not even when the other end closes or dies. What is on its way is lost, except what is
-// being written at this moment. New connections work. Heal doesn't bring the forgotten ones back:
-// it breaks them with a reset at both ends, as a NAT that begins to refuse what it doesn't know.
-// Sever and Close break them as all others.
+// table is full or was lost. Nothing passes on them any more, in either direction, not even that the
+// other end closes or dies. What is on its way is lost, except what is being written at this moment.
+// New connections work. Heal, Sever and Close break the forgotten ones with a reset at both ends.
 func (n *Network) Forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

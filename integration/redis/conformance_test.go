@@ -71,7 +71,7 @@ func (s *Service) hooks(t conformance.T) conformance.Hooks {
 	}
 	hooks.Absent = make(map[conformance.Hook]string)
 	if !s.oneServer() {
-		hooks.Absent[conformance.HookForgetful] = "go-redis' own pool looks after the connections here: see docs/redis.md"
+		hooks.Absent[conformance.HookForgetful] = "the pool is go-redis' own here, which keeps dead connections: see docs/redis.md"
 	}
 	if s.failover == nil {
 		hooks.Absent[conformance.HookFailover] = "the server has no replica"

@@ -1,4 +1,4 @@
-// Package matrix lists guarantees in words: the rows of the decision matrix, as the command prints it and
+// Package matrix lists guarantees in words: the rows of the matrix, as the command prints it and
 // docs/guarantees.md shows it.
 package matrix
 
@@ -9,7 +9,7 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Field is one guarantee in words: a column of the decision matrix.
+// Field is one guarantee in words: a column of the matrix.
 type Field struct{ Name, Value string }
 
 // Fields lists all guarantees in the order of [locker.Guarantees.String], without the backend's name and
@@ -33,7 +33,7 @@ func Fields(g locker.Guarantees) []Field {
 	}
 }
 
-// MarkdownRow is the backend's row of the decision matrix, in the order of [MarkdownHeader].
+// MarkdownRow is the backend's row of the matrix, in the order of [MarkdownHeader].
 func MarkdownRow(g locker.Guarantees) string {
 	cells := []string{g.Backend}
 	for _, f := range Fields(g) {
@@ -42,7 +42,7 @@ func MarkdownRow(g locker.Guarantees) string {
 	return "| " + strings.Join(cells, " | ") + " |"
 }
 
-// MarkdownHeader is the two lines above the rows of the decision matrix.
+// MarkdownHeader is the two lines above the rows of the matrix.
 func MarkdownHeader() string {
 	head := "| backend |"
 	rule := "|---|"

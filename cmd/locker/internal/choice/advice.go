@@ -54,7 +54,7 @@ var fences = map[string]string{
 	"redis":    "Check the token before the first read and in each write: package fence/fenceredis, whose script compares all 64 bits.",
 	"etcd":     "Check the token before the first read and in each Txn: package fence/fenceetcd.",
 	"own":      "Check the token before the first read and in each write, in one step with it: implement fence.Guard, and run fence/fencetest on it.",
-	"foreign":  "Nobody checks a token there, so no lock can keep a late request out. Send an id that they accept once (an idempotency key). A fenced table of what is to be sent (an outbox) makes sure that one decision is recorded; its sender may still send it twice, so the id is needed there as well. Without an id you can only make a late request rare: look at lease.Err() before each one, and give it the lease's context and a short timeout.",
+	"foreign":  "In another company's system nobody checks a token, so no lock can keep a late request out. Send an id that they accept once (an idempotency key). A fenced table of what is to be sent (an outbox) makes sure that one decision is recorded; its sender may still send it twice, so the id is needed there as well. Without an id you can only make a late request rare: look at lease.Err() before each one, and give it the lease's context and a short timeout.",
 }
 
 // Advise follows the flow to its end. The answers must be complete ([Next] returns no question).
