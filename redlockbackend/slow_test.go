@@ -81,6 +81,26 @@ func TestServerThatWasSilentDecides(t *testing.T) {
 	}
 }
 
+// One server that has restarted answers that it takes no part yet, and the others don't answer. Nobody may hold
+// the lock, or somebody: the service has failed, and that isn't decided before the last one has had its time.
+func TestOneServerThatWaitsIsNoMajority(t *testing.T) {
+	for _, wasSilent := range []bool{false, true} {
+		c := newCluster(t, 3, 10*time.Second)
+		c.answer("acquire", waits, hangUp)
+		c.servers[2].does("acquire", late(hangUp))
+		if wasSilent {
+			redlockbackend.MarkSilent(c.Driver, 2)
+		}
+		if _, err := c.lock(t, false).Acquire(t.Context()); err == nil || errors.Is(err, locker.ErrHeld) {
+			t.Errorf("Acquire when one of three answers, that it waits (one was silent before: %v) = %v, want an error of the service", wasSilent, err)
+		}
+		c.servers[2].does("acquire", late(waits))
+		if _, err := c.lock(t, false).Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+			t.Errorf("Acquire when two of three answer, that they wait (one was silent before: %v) = %v, want ErrQueued", wasSilent, err)
+		}
+	}
+}
+
 // Attempts that may have left something are not collected without end where one server never
 // answers. It hangs up, so that nothing here is a matter of time: what was sent may have been
 // executed all the same.
