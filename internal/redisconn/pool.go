@@ -72,10 +72,17 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 	if c.heard.IsZero() && isOver(end) {
 		p.connectAside()
 	}
-	if interrupted && err != nil && !Unsent(err) {
-		return locker.ErrNoAnswer // go-redis says that the connection was closed
+	heardNothing := err != nil && !Unsent(err) && (interrupted || Silent(err))
+	if heardNothing && interrupted {
+		err = locker.ErrNoAnswer // go-redis says that the connection was closed
 	}
-	return nil
+	switch {
+	case heardNothing && !c.opened:
+		return failedDial(p.options.Network, err)
+	case heardNothing && interrupted:
+		return err
+	}
+	return nil // the commands have their errors
 }
 
 func isOver(end time.Time) bool { return !end.IsZero() && !time.Now().Before(end) }
