@@ -63,14 +63,14 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 			return driver.Grant{}, context.Cause(ctx)
 		}
 		a, outcome, all := l.vote(ctx)
-		switch {
-		case outcome == won:
+		switch outcome {
+		case won:
 			l.mu.Lock()
 			l.winner = a
 			l.mu.Unlock()
 			l.d.waitlist.leave(l.waiter)
 			return driver.Grant{Token: a.token, Base: a.sent, TTL: l.ttl}, nil
-		case outcome == abandoned:
+		case abandoned:
 			return driver.Grant{}, context.Cause(ctx)
 		}
 		answered := outcome != failed || l.ticket != 0 && all.mayRecover() // a majority has
