@@ -206,6 +206,9 @@ func Busy(d driver.Driver) int {
 // MarkSilent notes that a server was silent the last time.
 func MarkSilent(d driver.Driver, server int) { d.(*redlock).nodes[server].silent.Store(true) }
 
+// IsSilent reports whether a server was silent the last time.
+func IsSilent(d driver.Driver, server int) bool { return d.(*redlock).nodes[server].silent.Load() }
+
 const (
 	MostUnanswered  = mostUnanswered
 	MaxReleaseTries = maxReleaseTries

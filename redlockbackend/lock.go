@@ -46,8 +46,10 @@ const (
 //
 // It returns when ctx ends. What was sent is not given up then: requests to servers have their own
 // timeout, and what they turn out to have granted is removed.
+//
+// The engine takes it for a recent answer that a waiter is queued. So when a majority doesn't answer
+// any more, a waiter says that it asks again, and when one does, that it is queued again.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
-	var failing time.Time // since when no majority answers
 	if l.waiter == nil && l.ticket != 0 && l.d.waitlist.isStarted() {
 		l.waiter = l.d.waitlist.enter(l.key) // servers that know the waiter may notify it before it has to wait
 	}
@@ -61,42 +63,45 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 			return driver.Grant{}, context.Cause(ctx)
 		}
 		a, outcome, all := l.vote(ctx)
-		switch {
-		case outcome == won:
+		switch outcome {
+		case won:
 			l.mu.Lock()
 			l.winner = a
 			l.mu.Unlock()
 			l.d.waitlist.leave(l.waiter)
 			return driver.Grant{Token: a.token, Base: a.sent, TTL: l.ttl}, nil
-		case outcome == abandoned:
+		case abandoned:
 			return driver.Grant{}, context.Cause(ctx)
-		case outcome != failed:
-			failing = time.Time{}
-		case !l.isQueued && (l.ticket == 0 || !all.mayRecover()):
-			return driver.Grant{}, l.d.explain(all)
-		case all.mayRecover(): // a majority answers
-			failing = time.Time{}
-		case failing.IsZero(): // a queued waiter survives a service that fails for a moment
-			failing = time.Now()
-		case time.Since(failing) > l.ttl/2:
-			return driver.Grant{}, l.d.explain(all)
 		}
-		if l.ticket == 0 {
+		answered := outcome != failed || l.ticket != 0 && all.mayRecover() // a majority has
+		switch {
+		case !answered && !l.isQueued:
+			return driver.Grant{}, l.d.explain(all)
+		case l.ticket == 0:
 			return driver.Grant{}, locker.ErrHeld
-		}
-		if l.waiter == nil {
+		case l.waiter == nil:
 			l.waiter = l.d.waitlist.enter(l.key) // first: a subscription that is confirmed wakes who is there
 			l.d.waitlist.start()
 		}
-		l.waiter.schedulePoll(all)
+		w := l.waiter
+		w.schedulePoll(all)
+		failing := !w.failing.IsZero()
+		switch {
+		case answered && (failing || !l.isQueued):
+			w.failing, l.isQueued = time.Time{}, true
+			return driver.Grant{}, driver.ErrQueued
+		case answered:
+			continue
+		case !failing:
+			w.failing = time.Now()
+		case time.Since(w.failing) > l.ttl/2: // a waiter survives a service that fails for a moment
+			return driver.Grant{}, l.d.explain(all)
+		}
 		// The next poll comes soon, so that several short failures, for example connections that are
 		// ended, don't look like one that lasts.
-		if !failing.IsZero() {
-			l.waiter.pollWithin(l.ttl / 8)
-		}
-		if !l.isQueued {
-			l.isQueued = true
-			return driver.Grant{}, driver.ErrQueued
+		w.pollWithin(l.ttl / 8)
+		if !failing {
+			return driver.Grant{}, &driver.HeldError{AskWithin: gatherFor}
 		}
 	}
 }

@@ -102,10 +102,9 @@ func (n *node) run(ctx context.Context, s *redisconn.Script, items ...*item) []r
 // call sends a script. If the server doesn't know the script, nothing was executed, and it is sent
 // once more with its whole text.
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
+	began := time.Now()
 	val, err := n.send(ctx, c, false)
-	if err == nil || !errors.Is(err, kit.ErrNotSent) {
-		n.silent.Store(err != nil && redisconn.Silent(redisconn.Overdue(err)))
-	}
+	n.noteSilence(err, time.Since(began))
 	if err != nil && redisconn.Says(err, "NOSCRIPT") && ctx.Err() == nil {
 		val, err = n.send(ctx, c, true)
 	}
@@ -113,6 +112,15 @@ func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 		return nil, redisconn.Overdue(err)
 	}
 	return parseReplies(val, max(len(c.items), 1))
+}
+
+// noteSilence notes whether the server was silent, from how a request has ended after some time.
+func (n *node) noteSilence(err error, after time.Duration) {
+	silent := err != nil && redisconn.Silent(redisconn.Overdue(err))
+	if errors.Is(err, kit.ErrNotSent) || silent && after < redisconn.LeastSilence {
+		return // that says nothing
+	}
+	n.silent.Store(silent)
 }
 
 func (n *node) send(ctx context.Context, c *call, whole bool) (any, error) {

@@ -104,7 +104,7 @@ func (a answers) afterAcquire() decision {
 	case ours+coming >= quorum, ours+others < quorum && ours+others+coming >= quorum:
 		return undecided
 	case ours+others < quorum:
-		return failed
+		return a.tooFew()
 	case most+len(a)-ours-others >= quorum:
 		if coming > 0 {
 			return undecided
@@ -144,14 +144,24 @@ func (a answers) afterRaise() decision {
 	case yes+no >= quorum:
 		return split // somebody else was faster
 	}
+	return a.tooFew()
+}
+
+// tooFew is the decision where too few servers can take part. As long as a majority may still answer, it
+// isn't known whether that fails because servers have forgotten who has the lock, or don't answer: see
+// mayRecover.
+func (a answers) tooFew() decision {
+	quorum, known := majority(len(a)), a.count(raised, granted, held, waits)
+	if known < quorum && known+a.outstanding() >= quorum {
+		return undecided
+	}
 	return failed
 }
 
-// mayRecover reports whether a majority answers and could agree, but some have forgotten who has
-// the lock: somebody may have it. Servers that are still to answer count as well, because a
-// decision may be made before they do.
+// mayRecover reports whether a majority has answered and could agree, but some have forgotten who has
+// the lock: somebody may have it.
 func (a answers) mayRecover() bool {
-	return a.count(raised, granted, held, waits)+a.outstanding() >= majority(len(a)) && !a.clocksTooFarApart()
+	return a.count(raised, granted, held, waits) >= majority(len(a)) && !a.clocksTooFarApart()
 }
 
 // clocksTooFarApart reports whether a majority has granted the lock, but could never agree to a

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn"
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
@@ -77,6 +78,43 @@ func TestServerThatWasSilentDecides(t *testing.T) {
 		c.servers[2].does("acquire", late(raised))
 		if _, err := c.lock(t, tc.noWait).Acquire(t.Context()); err != nil {
 			t.Errorf("Acquire when one server answers %q and two grant, one of them late = %v, want a lease", tc.other, err)
+		}
+	}
+}
+
+// A server doesn't count as silent because a holder renews its lease by hand, and gives it a few milliseconds.
+func TestSilenceTakesTime(t *testing.T) {
+	c, l := grantedByAll(t)
+	c.answer("renew", silent, silent, silent)
+	for _, limit := range []time.Duration{3 * time.Millisecond, 2 * redisconn.LeastSilence} {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		c.Renew(ctx, []driver.Lock{l}, func(int, driver.Instant, error) {})
+		cancel()
+		redlockbackend.AwaitIdle(t.Context(), c.Driver)
+		took := time.Since(began)
+		if got, want := redlockbackend.IsSilent(c.Driver, 2), limit > redisconn.LeastSilence; got != want && (want || took < redisconn.LeastSilence) {
+			t.Errorf("after %v without an answer a server counts as silent: %v, want %v", took, got, want)
+		}
+	}
+}
+
+// One server that has restarted answers that it takes no part yet, and the others don't answer. Nobody may hold
+// the lock, or somebody: the service has failed, and that isn't decided before the last one has had its time.
+func TestOneServerThatWaitsIsNoMajority(t *testing.T) {
+	for _, wasSilent := range []bool{false, true} {
+		c := newCluster(t, 3, 10*time.Second)
+		c.answer("acquire", waits, hangUp)
+		c.servers[2].does("acquire", late(hangUp))
+		if wasSilent {
+			redlockbackend.MarkSilent(c.Driver, 2)
+		}
+		if _, err := c.lock(t, false).Acquire(t.Context()); err == nil || errors.Is(err, locker.ErrHeld) {
+			t.Errorf("Acquire when one of three answers, that it waits (one was silent before: %v) = %v, want an error of the service", wasSilent, err)
+		}
+		c.servers[2].does("acquire", late(waits))
+		if _, err := c.lock(t, false).Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+			t.Errorf("Acquire when two of three answer, that they wait (one was silent before: %v) = %v, want ErrQueued", wasSilent, err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 )
 
@@ -23,8 +24,8 @@ func TestWaiterAndFailingService(t *testing.T) {
 		t.Fatalf("Acquire = %v, want ErrQueued", err)
 	}
 	c.answer("acquire", hangUp, hangUp, hangUp)
-	if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, driver.ErrQueued) {
-		t.Errorf("Acquire = %v, want an error that is not ErrHeld", err)
+	if err := <-waiting(t.Context(), l); err == nil {
+		t.Error("Acquire = nil, want that the service fails")
 	}
 	eventually(t, func() error { return l.Release(t.Context()) })
 }
@@ -60,7 +61,7 @@ func TestWaiterWhoseConnectionsEnd(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if _, err := l.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := <-waiting(ctx, l); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Acquire = %v, want that it waits", err)
 	}
 	if endings < 3 {
@@ -103,8 +104,71 @@ func TestWaiterWhoseServiceFailsTwice(t *testing.T) {
 			return raised
 		})
 	}
+	if err := <-waiting(t.Context(), l); err != nil {
+		t.Errorf("Acquire = %v, want a grant", err)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+// While no majority answers a waiter, it doesn't say that it is queued: the engine would take that for a
+// recent answer. It says so again when a majority answers.
+func TestWaiterWithoutAMajorityIsNotQueued(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	l := waiter(t, c)
+	c.answer("acquire", heldByA, hangUp, hangUp)
+	var asks *driver.HeldError
+	if _, err := l.Acquire(t.Context()); !errors.As(err, &asks) || errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire that one of three servers answers = %v, want that it asks again", err)
+	}
+	c.answer("acquire", heldByA, heldByA, hangUp)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire that two of three servers answer = %v, want ErrQueued", err)
+	}
+	c.answer("acquire", raised, raised, raised)
 	if _, err := l.Acquire(t.Context()); err != nil {
 		t.Errorf("Acquire = %v, want a grant", err)
 	}
 	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+// timed is the context of a caller whose time is up when a test says so.
+type timed struct {
+	context.Context
+	up chan struct{}
+}
+
+func (c timed) Done() <-chan struct{} { return c.up }
+
+func (c timed) Err() error {
+	select {
+	case <-c.up:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// A waiter whose time is up while the servers have been silent for more than a second doesn't know that
+// the lock is held.
+func TestWaiterWithSilentServersHasNoAnswer(t *testing.T) {
+	const ttl = 16 * time.Second
+	c := newCluster(t, 3, 20*time.Millisecond)
+	l := driver.New(unclosed{c.Driver}, driver.Config{TTL: ttl})
+	c.answer("acquire", heldByA, heldByA, heldByA)
+	ctx := timed{t.Context(), make(chan struct{})}
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(ctx, "a")
+		done <- err
+	}()
+	placed(t, c)
+	c.answer("acquire", silent, silent, silent)
+	c.asked(t, 0, "acquire", c.servers[0].called("acquire")+4) // with three quarters of a second in between, at least
+	close(ctx.up)
+	if err := <-done; errors.Is(err, locker.ErrHeld) || !errors.Is(err, locker.ErrNoAnswer) {
+		t.Errorf("Acquire of silent servers, out of time = %v, want ErrNoAnswer in place of ErrHeld", err)
+	}
+	if err := l.Close(); err != nil && !errors.Is(err, locker.ErrNoAnswer) {
+		t.Errorf("Close = %v", err)
+	}
 }

@@ -43,6 +43,7 @@ type waiter struct {
 	list     *waitlist
 	key      string
 	nextPoll time.Time  // when to ask again without a message
+	failing  time.Time  // since when no majority answers; zero: one does
 	changed  kit.Signal // one of these was set: free, missed, askBy
 
 	free   servers   // that say that the lock is free; list.mu is held

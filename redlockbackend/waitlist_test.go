@@ -24,12 +24,17 @@ func waiter(t *testing.T, c *cluster) driver.Lock {
 	return l
 }
 
-// waiting has an acquisition wait, in a goroutine.
+// waiting has an acquisition wait, in a goroutine. As the engine does, it calls Acquire again while the lock
+// is held.
 func waiting(ctx context.Context, l driver.Lock) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := l.Acquire(ctx)
-		done <- err
+		for {
+			if _, err := l.Acquire(ctx); !errors.Is(err, locker.ErrHeld) {
+				done <- err
+				return
+			}
+		}
 	}()
 	return done
 }

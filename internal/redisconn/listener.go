@@ -131,11 +131,13 @@ func (l *Listener) disconnect() {
 	}
 }
 
-// run keeps a connection open.
+// run keeps a connection open. A subscription that was confirmed and has ended at once is a failure, too: a
+// proxy may do that each time.
 func (l *Listener) run(ctx context.Context) {
 	pause := firstPause
 	for {
-		if confirmed := l.listen(ctx); confirmed {
+		began := time.Now()
+		if confirmed := l.listen(ctx); confirmed && time.Since(began) > longestPause {
 			pause = firstPause
 		}
 		if !kit.Sleep(ctx, pause/2+rand.N(pause)) {

@@ -24,6 +24,7 @@ type server struct {
 	all   []net.Conn
 	open  int      // of them
 	cut   net.Conn // nothing gets through on it
+	brief bool     // it ends a connection soon after it has subscribed
 }
 
 func (s *server) dial(context.Context, string, string) (net.Conn, error) {
@@ -53,6 +54,9 @@ func (s *server) serve(c net.Conn) {
 			return "-ERR max number of clients reached\r\n"
 		case verb == "subscribe":
 			s.conns = append(s.conns, c)
+			if s.brief {
+				time.AfterFunc(time.Millisecond, func() { _ = c.Close() })
+			}
 			return redistest.Confirm(command[1])
 		case verb == "ping":
 			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n" // to a subscriber
@@ -148,6 +152,28 @@ func TestListenerSubscribesAgain(t *testing.T) {
 			}
 			s.change(func(s *server) { _ = s.conns[len(s.conns)-1].Close() })
 			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A server or a proxy that ends each subscription at once isn't asked for another one without end.
+func TestListenerPausesAfterShortSubscriptions(t *testing.T) {
+	listen(t, true, func(s *server, _ *redisconn.Listener, h *heard) {
+		s.change(func(s *server) {
+			s.brief = true
+			_ = s.conns[0].Close()
+		})
+		time.Sleep(time.Minute)
+		if confirmed, _ := h.count(); confirmed < 40 || confirmed > 200 {
+			t.Errorf("%d subscriptions in a minute, each of which ends at once, want about one a second", confirmed)
+		}
+		s.change(func(s *server) { s.brief = false })
+		time.Sleep(5 * time.Second)
+		before, _ := h.count()
+		s.change(func(s *server) { _ = s.conns[len(s.conns)-1].Close() })
+		time.Sleep(50 * time.Millisecond)
+		if n, _ := h.count(); n != before+1 {
+			t.Errorf("%d subscriptions in the moment after one that has lasted has ended, want 1", n-before)
 		}
 	})
 }

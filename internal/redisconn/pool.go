@@ -69,13 +69,20 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 		c.heard = time.Now()
 	}
 	p.judge(now, end, interrupted, cmds)
-	if c.heard.IsZero() && isOver(end) {
+	if c.heard.IsZero() && (interrupted || isOver(end)) {
 		p.connectAside()
 	}
-	if interrupted && err != nil && !Unsent(err) {
-		return locker.ErrNoAnswer // go-redis says that the connection was closed
+	heardNothing := err != nil && !Unsent(err) && (interrupted || Silent(err))
+	if heardNothing && interrupted {
+		err = locker.ErrNoAnswer // go-redis says that the connection was closed
 	}
-	return nil
+	switch {
+	case heardNothing && !c.opened:
+		return failedDial(p.options.Network, err)
+	case heardNothing && interrupted:
+		return err
+	}
+	return nil // the commands have their errors
 }
 
 func isOver(end time.Time) bool { return !end.IsZero() && !time.Now().Before(end) }
@@ -176,13 +183,18 @@ func (p *Pool) put(c *pooledConn, reusable bool, began time.Time) {
 // the idle connections doubtful.
 const silence = time.Second
 
+// LeastSilence is for how long a request must have been without an answer before that says anything of the
+// server or of other connections. A caller may have less time than a server that is well needs.
+const LeastSilence = 20 * time.Millisecond
+
 // judge draws conclusions for the other connections from how a call has ended. What has ended one
 // connection may have ended all, and each further try of a request would find another dead one. A
 // server that is a replica now has the other connections as well. Where nothing was heard, a firewall
 // may have forgotten all connections that were silent, or the server is slow: an answer that comes
 // later says so.
 func (p *Pool) judge(began, end time.Time, interrupted bool, cmds []redis.Cmder) {
-	silent := interrupted && (time.Since(began) >= silence || isOver(end))
+	after := time.Since(began)
+	silent := interrupted && (after >= silence || isOver(end))
 	for _, cmd := range cmds {
 		switch err := cmd.Err(); {
 		case interrupted, err == nil, Unsent(err):
@@ -193,7 +205,7 @@ func (p *Pool) judge(began, end time.Time, interrupted bool, cmds []redis.Cmder)
 			silent = true
 		}
 	}
-	if silent {
+	if silent && after >= LeastSilence {
 		p.doubtIdle(began)
 	}
 }

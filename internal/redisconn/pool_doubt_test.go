@@ -143,6 +143,27 @@ func TestPoolKeepsConnectionsOfImpatientCallers(t *testing.T) {
 	}
 }
 
+// Nor does a deadline after a few milliseconds, which a server that answers may miss.
+func TestPoolKeepsConnectionsOfCallersWithoutTime(t *testing.T) {
+	a := newAging(t, redistest.Silence)
+	c := pooledTo(t, &redis.Options{Addr: a.addr, PoolSize: 8})
+	for n := 0; n < 3; n = a.connections() {
+		idle(t, c, 8)
+	}
+	before := a.age()
+	began := time.Now()
+	if err := c.SendUntil(t.Context(), began.Add(3*time.Millisecond), redisconn.NewCommand(t.Context(), "evalsha", "x", 0)); err != nil {
+		t.Error(err)
+	}
+	took := time.Since(began)
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, _ = ask(soon, c)
+	if n := a.connections(); n != before && took < redisconn.LeastSilence {
+		t.Errorf("%d connections were made for the next call, want none", n-before)
+	}
+}
+
 // A caller that waits longer than it wants to doubts the idle connections. If its answer comes after all,
 // the server was slow, and they are used again.
 func TestPoolAndALateAnswer(t *testing.T) {

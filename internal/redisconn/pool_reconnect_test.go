@@ -128,19 +128,31 @@ func TestPoolConnectsAside(t *testing.T) {
 			return redistest.Handshake(command)
 		})
 	})
-	c := pooledTo(t, &redis.Options{Addr: addr, PoolSize: 4})
-	for began := time.Now(); ; {
-		ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond)
-		_, err := ask(ctx, c)
-		cancel()
-		if err == nil {
-			break
+	for limit, until := range map[string]time.Duration{"a context": 0, "a context, and an end that is later": 2 * time.Second} {
+		connections.Store(0)
+		c := pooledTo(t, &redis.Options{Addr: addr, PoolSize: 4})
+		for began := time.Now(); ; {
+			ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond)
+			cmd := redisconn.NewCommand(ctx, "evalsha", "x", 0)
+			var err error
+			if until == 0 {
+				err = c.Send(ctx, cmd)
+			} else {
+				err = c.SendUntil(ctx, time.Now().Add(until), cmd)
+			}
+			if err == nil {
+				err = cmd.Err()
+			}
+			cancel()
+			if err == nil {
+				break
+			}
+			if time.Since(began) > 10*time.Second {
+				t.Fatalf("calls with %s find no connection in 80 ms: %v", limit, err)
+			}
 		}
-		if time.Since(began) > 10*time.Second {
-			t.Fatalf("calls of 80 ms find no connection: %v", err)
-		}
+		t.Logf("%s: %d connections were made", limit, connections.Load())
 	}
-	t.Logf("%d connections were made", connections.Load())
 }
 
 // The answer that the server doesn't know a script comes from the server: the connection stays.

@@ -76,7 +76,7 @@ func TestPoolObeysContexts(t *testing.T) {
 		ended = time.Now()
 		cancel()
 	}()
-	if _, err := ask(ctx, c); !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) {
+	if _, err := ask(ctx, c); !errors.Is(err, locker.ErrNoAnswer) || redisconn.NotExecuted(err) {
 		t.Errorf("a call that is interrupted = %v, want ErrNoAnswer, and it was sent", err)
 	}
 	atOnce(t, "it returned", ended)
@@ -105,8 +105,8 @@ func TestPoolObeysDeadlines(t *testing.T) {
 		if err == nil {
 			_, err = cmd.Result()
 		}
-		if !redisconn.Silent(err) || time.Now().Before(end) {
-			t.Errorf("a call with a deadline = %v, want that nothing was heard", err)
+		if !redisconn.Silent(err) || redisconn.NotExecuted(err) || time.Now().Before(end) {
+			t.Errorf("a call with a deadline = %v, want that nothing was heard, and it was sent", err)
 		}
 		atOnce(t, "it returned", end)
 	}
@@ -130,6 +130,48 @@ func TestPoolObeysContextsWhileConnecting(t *testing.T) {
 		t.Errorf("a call that is interrupted while it connects = %v, want an error that says that nothing was sent", err)
 	}
 	atOnce(t, "it returned", ended)
+}
+
+// A server that accepts connections and never speaks has got no command: the connection is still being
+// greeted when the call ends.
+func TestPoolSendsNothingBeforeTheGreeting(t *testing.T) {
+	var sent atomic.Int32
+	addr := redistest.Listen(t, func(conn net.Conn) {
+		redistest.Serve(conn, func(command []string) string {
+			if command[0] == "evalsha" {
+				sent.Add(1)
+			}
+			return redistest.Silence
+		})
+	})
+	for what, call := range map[string]func(c *redisconn.Conn, cmd *redisconn.Command) error{
+		"is cancelled": func(c *redisconn.Conn, cmd *redisconn.Command) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(50*time.Millisecond, cancel)
+			return c.Send(ctx, cmd)
+		},
+		"has a context that ends": func(c *redisconn.Conn, cmd *redisconn.Command) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			return c.Send(ctx, cmd)
+		},
+		"has a deadline": func(c *redisconn.Conn, cmd *redisconn.Command) error {
+			return c.SendUntil(t.Context(), time.Now().Add(50*time.Millisecond), cmd)
+		},
+	} {
+		c := pooledTo(t, &redis.Options{Addr: addr, PoolSize: 4})
+		cmd := redisconn.NewCommand(t.Context(), "evalsha", "x", 0)
+		err := call(c, cmd)
+		if err == nil {
+			err = cmd.Err()
+		}
+		if !redisconn.NotExecuted(err) || !redisconn.Silent(err) {
+			t.Errorf("a call that %s while a connection is greeted = %v, want that nothing was heard, and nothing sent", what, err)
+		}
+	}
+	if n := sent.Load(); n != 0 {
+		t.Errorf("%d commands were sent", n)
+	}
 }
 
 // No more connections than the client may have: other calls wait, and leave when their context

@@ -17,6 +17,7 @@ type pooledConn struct {
 	client *redis.Client
 	conn   *redis.Conn // keeps the client's connection, which saves the way through the pool of go-redis; nil: not used yet
 	proven bool        // a command has succeeded on conn
+	opened bool        // a connection was greeted. Before that, no command of a call is sent
 	used   time.Time   // when the last call began
 	heard  time.Time   // when the last call that was answered ended
 	dialer dialer
@@ -52,6 +53,10 @@ func newPooledConn(o redis.Options) *pooledConn {
 		c.dialer = &tls.Dialer{NetDialer: d, Config: o.TLSConfig} // go-redis' own ignores contexts
 	}
 	o.Dialer, o.PushNotificationProcessor = c.dial, nil // each client has a processor of its own
+	o.OnConnect = func(context.Context, *redis.Conn) error {
+		c.opened = true // on the goroutine of the call
+		return nil
+	}
 	c.client = redis.NewClient(&o)
 	return c
 }
