@@ -35,6 +35,7 @@ var (
 	ParseText   = parseText
 	CheckPrefix = kit.CheckPrefix
 	CheckSchema = checkSchema
+	CheckConfig = checkConfig
 	Quoted      = pgsession.Quoted
 	Literal     = pgsession.Literal
 	MakeToken   = makeToken
