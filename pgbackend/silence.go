@@ -80,33 +80,19 @@ type sendRequests func(ctx context.Context, some []*request) ([]reply, error)
 //
 //   - A request that another connection can serve is movable. If the connection is passed over, it isn't
 //     sent: it fails with errWithdrawn, and its caller asks on another connection.
-//   - A request that gives a lock back can be sent only here. If the server answers, it is sent. If the
-//     server is silent, a message of such requests alone is sent as well. In a message with movable ones all
-//     are withdrawn: otherwise the callers of the movable ones would wait for the silent server.
+//   - A request that gives a lock back can be sent only here, and is sent, also if the server is silent. In a
+//     message with movable ones it is withdrawn with them, and request sends it again, in another message:
+//     otherwise the callers of the movable ones would wait for its answer.
 func (c *conn) unlessPassedOver(send sendRequests) sendRequests {
 	return func(ctx context.Context, some []*request) ([]reply, error) {
 		isMovable := func(r *request) bool { return !r.kind.givesBack() }
 		if !slices.ContainsFunc(some, isMovable) || !c.isPassedOver() {
 			return send(ctx, some)
 		}
-		isSilent := c.isSilent()
-		stays := func(r *request) bool { return !isSilent && !isMovable(r) }
-		for _, r := range some {
-			if !stays(r) {
-				r.withdraw()
-			}
-		}
 		replies := make([]reply, len(some))
-		if slices.ContainsFunc(some, stays) {
-			var err error
-			if replies, err = send(ctx, some); err != nil { // without what is withdrawn
-				return nil, err
-			}
-		}
 		for i, r := range some {
-			if !stays(r) {
-				replies[i] = reply{err: errWithdrawn}
-			}
+			r.withdraw()
+			replies[i].err = errWithdrawn
 		}
 		return replies, nil
 	}
