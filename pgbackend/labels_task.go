@@ -156,7 +156,7 @@ func (n *labels) executor(c *conn) *conn {
 	if usable(c) {
 		return c
 	}
-	if other := c.pool.existingShared(); usable(other) && other.tokens.serverID == c.tokens.serverID {
+	if other := c.pool.chooseShared(); usable(other) && other.tokens.serverID == c.tokens.serverID {
 		return other
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/internal/pgsession"
@@ -67,10 +66,11 @@ func (c *conn) isSilent() bool {
 	return false
 }
 
-// isPassedOver reports whether what can be asked on any connection is to be asked on another one: this
-// one is silent, or its epoch is over, and there is another one, or one can be made.
-func (c *conn) isPassedOver() bool {
-	return (c.isSilent() || c.isOfOldEpoch()) && c.pool.currentShared() != c
+// passOver reports whether what can be asked on any connection is to be asked on another one: this one is
+// silent, or its epoch is over, and there is another one, or one can be made. Then the pool has chosen that
+// one, and has given this one up if its epoch is over.
+func (c *conn) passOver() bool {
+	return (c.isSilent() || c.isOfOldEpoch()) && c.pool.chooseUsable() != c
 }
 
 // sendRequests sends requests in one message, and returns the reply to each.
@@ -86,7 +86,7 @@ type sendRequests func(ctx context.Context, some []*request) ([]reply, error)
 func (c *conn) unlessPassedOver(send sendRequests) sendRequests {
 	return func(ctx context.Context, some []*request) ([]reply, error) {
 		isMovable := func(r *request) bool { return !r.kind.givesBack() }
-		if !slices.ContainsFunc(some, isMovable) || !c.isPassedOver() {
+		if !slices.ContainsFunc(some, isMovable) || !c.passOver() {
 			return send(ctx, some)
 		}
 		replies := make([]reply, len(some))
@@ -111,7 +111,3 @@ func (p *pool) isLeasedInSilence(k key) bool {
 	}
 	return false
 }
-
-// maxConnectWait bounds how long a call waits for a shared connection that is being made. The first
-// call of Acquire must end within 15 s, and sends a request after that, or has sent one before.
-const maxConnectWait = 11 * time.Second
