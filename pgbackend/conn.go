@@ -2,7 +2,6 @@ package pgbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -155,34 +154,20 @@ func (c *conn) ended(cause error) {
 	}
 }
 
-// admit makes a token of a value that the sequence has given on this connection. If a later epoch is known
-// by now, it refuses: this may be a former primary, and a lock granted there excludes nobody on the new one.
-func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {
-	token, err := c.tokens.admit(ctx, floor, value)
-	if err == nil && c.isOfOldEpoch() {
-		err = errOldEpoch
-	}
-	switch {
-	case err == nil:
-		c.d.largest.saw(token)
-	case errors.Is(err, errOldEpoch):
-		c.giveUp(errOldEpoch) // the next connection reads the epoch again
-		return 0, err
-	}
-	return token, err
-}
-
-// isOfOldEpoch reports whether this Locker knows of a later epoch than the one of this connection. It
-// may lead to a former primary, whose locks keep out no client of the new one. Then nothing more is
-// asked there. It isn't enough to refuse what is granted: a lock may be held there, and free on the
-// new primary.
-func (c *conn) isOfOldEpoch() bool { return c.tokens.epoch < c.d.knownEpoch.Load() }
-
-// giveUp has what is to come go to another connection: the cause is no loss of the leases on this
-// one. Where a lock is being acquired, there may be a lease at any moment.
-func (c *conn) giveUp(cause error) {
-	if c.resign() {
-		c.End(cause)
+// leave ends a connection on which nothing is held. The server's confirmation is waited for in the
+// background, until the Locker is closed. Rows of its last leases go before: later there may be no other
+// connection to that server.
+func (c *conn) leave() {
+	begun := c.d.tasks.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, closeLimit)
+		defer cancel()
+		if c.takesLabels.Load() {
+			_, _ = c.exec(ctx, c.d.schema.deleteRowsOf([]uint32{c.tokens.presence})) // answered, or a pooler would drop its connection
+		}
+		c.Close(ctx)
+	})
+	if !begun {
+		c.End(errNotNeeded)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -35,6 +36,7 @@ var (
 	ParseText   = parseText
 	CheckPrefix = kit.CheckPrefix
 	CheckSchema = checkSchema
+	CheckConfig = checkConfig
 	Quoted      = pgsession.Quoted
 	Literal     = pgsession.Literal
 	MakeToken   = makeToken
@@ -147,4 +149,14 @@ func ApplicationName(params map[string]string, name string) string {
 	config := &pgxpool.Config{ConnConfig: &pgx.ConnConfig{Config: pgconn.Config{RuntimeParams: params}}}
 	nameApplication(config, name)
 	return config.ConnConfig.RuntimeParams["application_name"]
+}
+
+// StepOfRows executes what there is to do about rows, and returns the time until the next look.
+func StepOfRows(ctx context.Context, l *Locker) time.Duration { return l.d.labels.step(ctx) }
+
+// RunsRows reports whether there is something to do about rows.
+func RunsRows(l *Locker) bool {
+	l.d.labels.mu.Lock()
+	defer l.d.labels.mu.Unlock()
+	return l.d.labels.isRunning
 }

@@ -39,6 +39,7 @@ const (
 	labelBatch   = 100                    // rows that one statement removes
 	labelPause   = 100 * time.Millisecond // between statements, so that they are about many rows
 	labelBackoff = time.Minute            // after a failure
+	labelLook    = time.Second            // between looks whether such a pause is over
 	mostDoomed   = 10_000                 // rows that wait for their removal
 )
 
@@ -98,9 +99,16 @@ func (n *labels) renewed(some []write, unread map[*conn]bool) {
 	if len(some) == 0 {
 		return
 	}
+	executors := make(map[*conn]*conn)
+	for _, w := range some { // before the mutex is locked, because the pool has one
+		if _, known := executors[w.conn]; !known {
+			executors[w.conn] = n.executor(w.conn)
+		}
+	}
 	n.mu.Lock()
 	for _, w := range some {
-		if !n.isPaused(w.conn) && (w.l.row.token == 0 || w.l.row.rowID == w.rowID || !unread[w.l.row.conn]) {
+		on := executors[w.conn]
+		if on != nil && !on.rowsArePaused() && (w.l.row.token == 0 || w.l.row.rowID == w.rowID || !unread[w.l.row.conn]) {
 			n.want(w.l, w.row)
 		}
 	}
@@ -212,7 +220,7 @@ func (n *labels) leftOf(c *conn, l *lock) (left row, isUncertain bool) {
 		n.forget(other) // it is over
 	}
 	isSent := slices.ContainsFunc(n.sending, func(w write) bool { return w.rowID == id })
-	return n.doomed[id], c.rowsLate != nil || isSent
+	return n.doomed[id], c.rowsAreLate() || isSent
 }
 
 // unlock unlocks the mutex, and starts the task if there is something to do.
@@ -228,18 +236,22 @@ func (n *labels) unlock() {
 // hasWork reports whether there is something to execute. It may have to wait for the end of a pause.
 func (n *labels) hasWork() bool { return len(n.wanted) > 0 || len(n.doomed) > 0 }
 
-// isPaused reports whether no statement about rows is to be executed on c now. The mutex is held.
-func (n *labels) isPaused(c *conn) bool {
-	if driver.Stamp() < c.rowsPaused {
+// rowsArePaused reports whether no statement about rows is to be executed on c now. The mutex of labels
+// is held.
+func (c *conn) rowsArePaused() bool {
+	return driver.Stamp() < c.rowsPaused || c.rowsAreLate() // a server that is slow isn't sent more
+}
+
+// rowsAreLate reports whether a statement about rows, which is not waited for any more, has no answer yet.
+// The mutex of labels is held.
+func (c *conn) rowsAreLate() bool {
+	if c.rowsLate == nil {
+		return false
+	}
+	select {
+	case <-c.rowsLate.Done():
+		return false
+	default:
 		return true
 	}
-	if c.rowsLate != nil {
-		select {
-		case <-c.rowsLate.Done():
-			c.rowsLate = nil
-		default: // a server that is slow isn't sent more
-			return true
-		}
-	}
-	return false
 }

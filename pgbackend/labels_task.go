@@ -3,8 +3,10 @@ package pgbackend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
@@ -16,16 +18,18 @@ import (
 
 // run executes what there is to do, now and after each pause, until there is nothing.
 func (n *labels) run(ctx context.Context) {
-	for n.step(ctx) && kit.Sleep(ctx, labelPause) {
+	for pause := n.step(ctx); pause > 0 && kit.Sleep(ctx, pause); pause = n.step(ctx) {
 	}
 }
 
-func (n *labels) step(ctx context.Context) bool {
+// step executes what can be executed now. It returns the time until the next step; 0 if there is nothing
+// left to do.
+func (n *labels) step(ctx context.Context) time.Duration {
 	n.mu.Lock()
 	if !n.hasWork() {
 		n.isRunning = false
 		n.mu.Unlock()
-		return false
+		return 0
 	}
 	doomed, wanted := slices.Collect(maps.Values(n.doomed)), n.wanted
 	n.wanted = make(map[rowID]*lock)
@@ -35,13 +39,16 @@ func (n *labels) step(ctx context.Context) bool {
 		writes[l.row.conn] = append(writes[l.row.conn], write{l.row, l})
 	}
 	n.mu.Unlock()
-	n.remove(ctx, doomed)
+	onlyWaits := n.remove(ctx, doomed) && len(wanted) == 0
 	for c, some := range writes {
 		for _, part := range batches(some) {
 			n.write(ctx, c, part)
 		}
 	}
-	return true
+	if onlyWaits {
+		return labelLook
+	}
+	return labelPause
 }
 
 // write is a row to be written, of a lock.
@@ -51,8 +58,8 @@ type write struct {
 }
 
 // remove removes rows. Those that can't be removed now are kept until after the pause. Where there is
-// no connection for it any more, they are left.
-func (n *labels) remove(ctx context.Context, doomed []row) {
+// no connection for it any more, they are left. It reports whether it could only wait for the end of pauses.
+func (n *labels) remove(ctx context.Context, doomed []row) (onlyWaits bool) {
 	by := make(map[*conn][]row)
 	for _, r := range doomed {
 		if on := n.executor(r.conn); on != nil {
@@ -64,13 +71,17 @@ func (n *labels) remove(ctx context.Context, doomed []row) {
 		n.forgetDoomed(r)
 		n.mu.Unlock()
 	}
+	onlyWaits = len(by) > 0
 	for on, rows := range by {
 		for part := range slices.Chunk(rows, labelBatch) {
-			if n.delete(ctx, on, part) != nil {
+			err := n.delete(ctx, on, part)
+			onlyWaits = onlyWaits && errors.Is(err, errRowsPaused)
+			if err != nil {
 				break
 			}
 		}
 	}
+	return onlyWaits
 }
 
 // delete deletes rows on a connection.
@@ -145,11 +156,14 @@ func (n *labels) executor(c *conn) *conn {
 	if usable(c) {
 		return c
 	}
-	if other := c.pool.existingShared(); usable(other) && other.tokens.serverID == c.tokens.serverID {
+	if other := c.pool.chooseShared(); usable(other) && other.tokens.serverID == c.tokens.serverID {
 		return other
 	}
 	return nil
 }
+
+// errRowsPaused says that a statement about rows was not sent: there is a pause on its connection.
+var errRowsPaused = fmt.Errorf("a pause after a failure: %w", kit.ErrNotSent)
 
 // exec executes a statement, unless there is a pause. It doesn't take turns with others: a statement
 // that is waited for must not keep a renewal from being sent.
@@ -160,10 +174,10 @@ func (n *labels) exec(ctx context.Context, c *conn, sql string) (*pgsession.Call
 // execThen is exec. It calls sent when all that is sent from then on comes after the statement.
 func (n *labels) execThen(ctx context.Context, c *conn, sql string, sent func()) (*pgsession.Call, error) {
 	n.mu.Lock()
-	isPaused := n.isPaused(c)
+	isPaused := c.rowsArePaused()
 	n.mu.Unlock()
 	if isPaused {
-		return nil, errNotNeeded
+		return nil, errRowsPaused
 	}
 	limited, cancel := context.WithTimeout(ctx, maxCall)
 	defer cancel()

@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencedlock/locker"
@@ -87,7 +90,7 @@ func withoutURL(err error) string {
 }
 
 func newLocker(ctx context.Context, config *pgxpool.Config, o options) (*Locker, error) {
-	if err := checkConfig(config); err != nil {
+	if err := checkConfig(ctx, config); err != nil {
 		return nil, kit.OpenError(backend, err)
 	}
 	if err := cmp.Or(kit.CheckPrefix(o.prefix), checkSchema(o.schema), ttls.Check(o.ttl), checkWaiters(o.waiters)); err != nil {
@@ -101,16 +104,46 @@ func newLocker(ctx context.Context, config *pgxpool.Config, o options) (*Locker,
 	return &Locker{driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL | locker.FeatureSlots, ObeysContext: true}), d}, nil
 }
 
-// checkConfig refuses a configuration with which pgx would panic, as far as it can be seen: not one
-// whose Config alone was made by ParseConfig of pgconn.
-func checkConfig(config *pgxpool.Config) error {
+// checkConfig refuses a configuration that can't be used whatever the servers are.
+func checkConfig(ctx context.Context, config *pgxpool.Config) error {
 	switch {
 	case config == nil || config.ConnConfig == nil:
 		return fmt.Errorf("%w: config: want one with a ConnConfig, for example of pgxpool.ParseConfig", locker.ErrOption)
-	case config.ConnConfig.BuildFrontend == nil: // which ParseConfig sets, and pgx calls; what it checks isn't exported
+	case !wasParsed(ctx, config.ConnConfig):
 		return fmt.Errorf("%w: config: the ConnConfig was not made by pgx.ParseConfig or pgxpool.ParseConfig", locker.ErrOption)
+	case wantsNoWrites(config.ConnConfig):
+		return fmt.Errorf("%w: target_session_attrs: want read-write, primary or any: locks are on the primary, "+
+			"and read-only, standby and prefer-standby ask for another server", locker.ErrOption)
 	}
 	return nil
+}
+
+// wasParsed reports whether a configuration was made by ParseConfig of pgx or pgxpool. pgx panics with
+// any other one, also with one whose Config was made by ParseConfig of pgconn (conn.go, connect; pgconn.go,
+// ConnectConfig). What it looks at isn't exported. So it is asked, without a way to a server.
+func wasParsed(ctx context.Context, c *pgx.ConnConfig) (ok bool) {
+	nowhere := c.Copy()
+	nowhere.Tracer = nil
+	nowhere.LookupFunc = func(context.Context, string) ([]string, error) { return nil, errNotNeeded }
+	nowhere.DialFunc = func(context.Context, string, string) (net.Conn, error) { return nil, errNotNeeded }
+	defer func() { ok = recover() == nil }()
+	_, _ = pgx.ConnectConfig(ctx, nowhere)
+	return true
+}
+
+// wantsNoWrites reports whether target_session_attrs asks for a server that takes no writes, in a URL, the
+// environment or a service file. Of that parameter pgx keeps only a function.
+func wantsNoWrites(c *pgx.ConnConfig) bool {
+	for _, check := range []pgconn.ValidateConnectFunc{
+		pgconn.ValidateConnectTargetSessionAttrsReadOnly,
+		pgconn.ValidateConnectTargetSessionAttrsStandby,
+		pgconn.ValidateConnectTargetSessionAttrsPreferStandby,
+	} {
+		if reflect.ValueOf(c.ValidateConnect).Pointer() == reflect.ValueOf(check).Pointer() {
+			return true
+		}
+	}
+	return false
 }
 
 func checkWaiters(n int) error {

@@ -1,7 +1,9 @@
 package pgbackend_test
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -128,6 +130,9 @@ func TestURLRefused(t *testing.T) {
 		"postgres://joe:sesame@h/d?sslmode=verify-full&sslrootcert=/no/such/file": "/no/such/file",
 		"postgres://joe:sesame@h/d?target_session_attrs=sometimes":                "target_session_attrs",
 		"postgres://joe:sesame@h/d?host=h1,h2&port=1,2,3":                         "port",
+		"postgres://joe:sesame@h1,h2/d?target_session_attrs=prefer-standby":       "want read-write, primary or any",
+		"postgres://joe:sesame@h1,h2/d?target_session_attrs=standby":              "want read-write, primary or any",
+		"postgres://joe:sesame@h1,h2/d?target_session_attrs=read-only":            "want read-write, primary or any",
 	} {
 		l, err := locker.Open(t.Context(), raw)
 		if err == nil {
@@ -149,18 +154,63 @@ func TestURLRefused(t *testing.T) {
 	}
 }
 
-// A configuration with which pgx would panic is refused before anything is sent.
+// A configuration that can't be used is refused before anything is sent. With some of these pgx would panic.
 func TestConfigRefused(t *testing.T) {
+	noEnvironment(t)
+	alone, err := pgconn.ParseConfig("postgres://joe@127.0.0.1:1/d?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PGTARGETSESSIONATTRS", "prefer-standby")
+	standby, err := pgxpool.ParseConfig("postgres://joe@127.0.0.1:1/d?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for what, config := range map[string]*pgxpool.Config{
 		"none":                      nil,
 		"one without ConnConfig":    {},
 		"a ConnConfig made by hand": {ConnConfig: &pgx.ConnConfig{Config: pgconn.Config{Host: "127.0.0.1", Port: 1, User: "joe"}}},
+		"a ConnConfig whose Config was made by pgconn.ParseConfig": {ConnConfig: &pgx.ConnConfig{Config: *alone}},
+		"one that prefers standbys":                                standby,
 	} {
 		if l, err := pgbackend.New(t.Context(), config); !errors.Is(err, locker.ErrOption) || l != nil {
 			t.Errorf("New with %s = %v, %v, want ErrOption", what, l, err)
 		}
 	}
 }
+
+// A configuration is checked without a look at a server: nothing of the caller's is called.
+func TestConfigIsCheckedWithoutAServer(t *testing.T) {
+	noEnvironment(t)
+	config, err := pgxpool.ParseConfig("postgres://joe@127.0.0.1:1,/run/postgresql:2/d?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.LookupFunc = func(context.Context, string) ([]string, error) {
+		t.Error("a name is looked up")
+		return nil, errors.New("no")
+	}
+	config.ConnConfig.DialFunc = func(context.Context, string, string) (net.Conn, error) {
+		t.Error("a connection is made")
+		return nil, errors.New("no")
+	}
+	config.ConnConfig.Tracer = failingTracer{t}
+	if err := pgbackend.CheckConfig(t.Context(), config); err != nil {
+		t.Errorf("checkConfig = %v, want nil", err)
+	}
+}
+
+type failingTracer struct{ t *testing.T }
+
+func (f failingTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (f failingTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (f failingTracer) TraceConnectStart(ctx context.Context, _ pgx.TraceConnectStartData) context.Context {
+	f.t.Error("a connection is traced")
+	return ctx
+}
+func (f failingTracer) TraceConnectEnd(context.Context, pgx.TraceConnectEndData) {}
 
 // A URL is read or refused, and never shown.
 func FuzzURL(f *testing.F) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -112,15 +113,21 @@ func TestReleasesOnAConnectionThatIsPassedOver(t *testing.T) {
 	})
 }
 
-// The epoch of a connection is over, but the server answers there: requests that give a lock back are sent,
-// also those that share a message with others.
+// The epoch of a connection is over, but the server answers there, maybe late: requests that give a lock back are
+// sent, also those that share a message with others. The others don't wait for the answers.
 func TestReleasesWhereTheEpochIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 20
 		f, config := piped(t)
+		f.late = time.Second
+		wasLate := false
 		f.before = func(sql string) string {
-			if sql == "pg_backend_pid()" {
+			switch {
+			case sql == "pg_backend_pid()":
 				return "0A000 no function calls here"
+			case strings.HasPrefix(sql, "SELECT 0, pg_advisory_unlock(") && !wasLate:
+				wasLate = true
+				return "late"
 			}
 			return ""
 		}
@@ -134,13 +141,14 @@ func TestReleasesWhereTheEpochIsOver(t *testing.T) {
 		f.change(func(f *fake) { f.slow = time.Second / 2 })
 		go func() { _, _ = locker.TryAcquire(t.Context(), l, "first") }() // has the lane
 		synctest.Wait()
+		began := time.Now()
 		released := make(chan error, many)
 		for i := range many { // what is to be sent next is mixed
 			go func() { released <- leases[i].Release(t.Context()) }()
 			synctest.Wait()
 			go func() {
-				if err := tryNumbered(t.Context(), l, i); err != nil {
-					t.Errorf("TryAcquire = %v, want the lock on a connection that is made", err)
+				if err := tryNumbered(t.Context(), l, i); err != nil || time.Since(began) != time.Second/2 {
+					t.Errorf("TryAcquire = %v after %v, want the lock on a connection that is made, after 0.5 s", err, time.Since(began))
 				}
 			}()
 			synctest.Wait()
@@ -148,8 +156,8 @@ func TestReleasesWhereTheEpochIsOver(t *testing.T) {
 		f.change(func(f *fake) { f.raised++; f.slow = 0 })
 		acquireAs(t, l, "y", locker.WithTTL(time.Second)) // by it the Locker learns of the epoch
 		for range many {
-			if err := <-released; err != nil {
-				t.Errorf("Release = %v", err)
+			if err := <-released; err != nil || time.Since(began) > 3*time.Second {
+				t.Errorf("Release = %v after %v", err, time.Since(began))
 			}
 		}
 		time.Sleep(20 * time.Second)

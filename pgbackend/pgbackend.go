@@ -57,7 +57,8 @@
 // Those of libpq that are understood: host, port, user, password, dbname, passfile, service,
 // servicefile, connect_timeout, sslmode, sslcert, sslkey, sslpassword, sslrootcert, sslsni,
 // sslnegotiation, sslcertmode, channel_binding, require_auth, krbsrvname, krbspn,
-// min_protocol_version, max_protocol_version, target_session_attrs, application_name, options.
+// min_protocol_version, max_protocol_version, target_session_attrs, application_name, options. Of the
+// values of target_session_attrs those are refused that ask for a standby or a read-only server.
 //
 // # What is checked when it is opened
 //

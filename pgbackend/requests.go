@@ -80,6 +80,10 @@ func (c *conn) request(ctx context.Context, r *request) reply {
 		lanes = c.calls
 	}
 	answer, err := lanes.Do(ctx, r)
+	for err == nil && r.kind.givesBack() && errors.Is(answer.err, errWithdrawn) { // with others: see unlessPassedOver
+		r = &request{kind: r.kind, key: r.key}
+		answer, err = lanes.Do(ctx, r)
+	}
 	if err == nil {
 		return answer
 	}

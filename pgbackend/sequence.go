@@ -2,7 +2,6 @@ package pgbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -45,10 +44,6 @@ import (
 
 // reachStep is how many values may be given out before the next one is written down.
 const reachStep = 1 << 16
-
-// errOldEpoch means that the connection leads to a server that was replaced, or was made before the
-// epoch was raised by hand.
-var errOldEpoch = errors.New("the fencing tokens are of an epoch that is over")
 
 // tokenSource is where one connection takes the values of tokens. Its methods are called by one
 // goroutine while the connection is made ready; then only admit is called, by many.

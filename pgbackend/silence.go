@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/internal/pgsession"
@@ -67,10 +66,11 @@ func (c *conn) isSilent() bool {
 	return false
 }
 
-// isPassedOver reports whether what can be asked on any connection is to be asked on another one: this
-// one is silent, or its epoch is over, and there is another one, or one can be made.
-func (c *conn) isPassedOver() bool {
-	return (c.isSilent() || c.isOfOldEpoch()) && c.pool.currentShared() != c
+// passOver reports whether what can be asked on any connection is to be asked on another one: this one is
+// silent, or its epoch is over, and there is another one, or one can be made. Then the pool has chosen that
+// one, and has given this one up if its epoch is over.
+func (c *conn) passOver() bool {
+	return (c.isSilent() || c.isOfOldEpoch()) && c.pool.chooseUsable() != c
 }
 
 // sendRequests sends requests in one message, and returns the reply to each.
@@ -80,33 +80,19 @@ type sendRequests func(ctx context.Context, some []*request) ([]reply, error)
 //
 //   - A request that another connection can serve is movable. If the connection is passed over, it isn't
 //     sent: it fails with errWithdrawn, and its caller asks on another connection.
-//   - A request that gives a lock back can be sent only here. If the server answers, it is sent. If the
-//     server is silent, a message of such requests alone is sent as well. In a message with movable ones all
-//     are withdrawn: otherwise the callers of the movable ones would wait for the silent server.
+//   - A request that gives a lock back can be sent only here, and is sent, also if the server is silent. In a
+//     message with movable ones it is withdrawn with them, and request sends it again, in another message:
+//     otherwise the callers of the movable ones would wait for its answer.
 func (c *conn) unlessPassedOver(send sendRequests) sendRequests {
 	return func(ctx context.Context, some []*request) ([]reply, error) {
 		isMovable := func(r *request) bool { return !r.kind.givesBack() }
-		if !slices.ContainsFunc(some, isMovable) || !c.isPassedOver() {
+		if !slices.ContainsFunc(some, isMovable) || !c.passOver() {
 			return send(ctx, some)
 		}
-		isSilent := c.isSilent()
-		stays := func(r *request) bool { return !isSilent && !isMovable(r) }
-		for _, r := range some {
-			if !stays(r) {
-				r.withdraw()
-			}
-		}
 		replies := make([]reply, len(some))
-		if slices.ContainsFunc(some, stays) {
-			var err error
-			if replies, err = send(ctx, some); err != nil { // without what is withdrawn
-				return nil, err
-			}
-		}
 		for i, r := range some {
-			if !stays(r) {
-				replies[i] = reply{err: errWithdrawn}
-			}
+			r.withdraw()
+			replies[i].err = errWithdrawn
 		}
 		return replies, nil
 	}
@@ -125,7 +111,3 @@ func (p *pool) isLeasedInSilence(k key) bool {
 	}
 	return false
 }
-
-// maxConnectWait bounds how long a call waits for a shared connection that is being made. The first
-// call of Acquire must end within 15 s, and sends a request after that, or has sent one before.
-const maxConnectWait = 11 * time.Second

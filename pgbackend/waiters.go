@@ -2,6 +2,7 @@ package pgbackend
 
 import (
 	"context"
+	"time"
 
 	"github.com/fencedlock/locker/driver"
 )
@@ -36,6 +37,9 @@ func (d *pgDriver) waiterFor(ctx context.Context, p *pool) (*conn, bool) {
 	}
 	return nil, false
 }
+
+// connectPause is how long no connection for a waiter is made after one couldn't be made.
+const connectPause = 5 * time.Second
 
 func (d *pgDriver) reserveSlot() bool {
 	d.mu.Lock()

@@ -202,10 +202,14 @@ func earlier(a, b time.Time) time.Time {
 func (s *Session) Silence() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.silenceAt(driver.Now())
+}
+
+func (s *Session) silenceAt(now driver.Instant) time.Duration {
 	if s.head == nil {
 		return 0
 	}
-	return driver.Now().Sub(max(s.head.Sent, s.heard))
+	return now.Sub(max(s.head.Sent, s.heard))
 }
 
 // Heard is closed when the next answer comes, to any call. It stays open when the connection ends.

@@ -152,6 +152,36 @@ func TestWithdrawnCallIsWaitedForAgain(t *testing.T) {
 	})
 }
 
+// Where the server says nothing, a write may block: the kernel's buffer is full. Its caller leaves in time.
+func TestBlockedWriteIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream := &cuttable{release: make(chan struct{})}
+		s, v := servingThrough(t, func(c net.Conn) net.Conn { stream.Conn = c; return stream })
+		v.hold(true)
+		first := call(t.Context(), s, 1)
+		time.Sleep(maybeFull)
+		stream.cutAfter(1 << 20) // all writes wait, and then get through
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		gone := call(ctx, s, 2)
+		last := call(t.Context(), s, 3)
+		go func() {
+			time.Sleep(3 * time.Second)
+			close(stream.release)
+		}()
+		if err := without(<-gone); err != nil || time.Since(began) != time.Second {
+			t.Errorf("a caller whose call is being written = %v after %v, want ErrNoAnswer after 1 s", err, time.Since(began))
+		}
+		time.Sleep(3 * time.Second)
+		v.hold(false)
+		v.next(3)
+		if err := errors.Join(<-first, <-last); err != nil {
+			t.Errorf("when the server goes on: %v", err)
+		}
+	})
+}
+
 // A server that says nothing isn't sent more and more: later calls wait outside, and are not sent.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,9 +17,14 @@ import (
 // One goroutine at a time sends. A caller that comes in the meantime leaves its call in
 // Session.unsent, and the next write takes all calls from there.
 
-// maxWrite bounds one write. A write waits only if the kernel's buffer is full, because nothing has
-// got through for long.
-const maxWrite = 5 * time.Second
+// A write waits only if the kernel's buffer is full, because nothing has got through for long. It can't
+// be left: a part of a message would be on its way. So maxWrite bounds it. And once the server has said
+// nothing for maybeFull though a call is under way, a goroutine of its own writes: then callers don't
+// wait for the write, but for their answers, and can leave.
+const (
+	maxWrite  = 5 * time.Second
+	maybeFull = 100 * time.Millisecond
+)
 
 // begin sends a call, or leaves it to the goroutine that is sending.
 func (s *Session) begin(ctx context.Context, c *Call) error {
@@ -56,8 +61,10 @@ func (s *Session) sendLocked() {
 		return
 	}
 	s.isWriting = true
-	s.writeLocked()
-	if s.hasUnsent() { // others have left it; this caller has to wait for its own answer
+	if s.silenceAt(driver.Stamp()) < maybeFull {
+		s.writeLocked()
+	}
+	if s.hasUnsent() { // this caller waits for its own answer
 		go s.writeRest()
 	} else {
 		s.isWriting = false
