@@ -69,9 +69,9 @@
 //
 // In bubbles of testing/synctest, by Wrap, that is tens of thousands of operations or more. The
 // hooks that matter most are Linked, Remove, and those that make the service fail. A link may also
-// be a [OneWayLink] or a [MessageLink]. A program that fails is shortened and printed as Go, with
-// what happened in it. Keep it as a test that calls [Replay]. Each search begins with a new seed,
-// and prints it.
+// be a [OneWayLink], a [ForgetfulLink] or a [MessageLink]. A program that fails is shortened and
+// printed as Go, with what happened in it. Keep it as a test that calls [Replay]. Each search begins
+// with a new seed, and prints it.
 //
 // Explore never calls Inspect, List or Break, so for these there are the cases alone.
 //

@@ -12,6 +12,7 @@ import (
 func TestExploreAccepts(t *testing.T) {
 	full := reference.Harness(nil, reference.Dialect{})
 	mem := inBubbles(memHarness(plain))
+	toy := inBubbles(toyHarness(flaws{}, plain))
 	noTTL := inBubbles(toyHarness(flaws{noTTL: true}, plain))
 	slowWipe := mem // the service loses its data some time after Explore has asked for that
 	slowWipe.Setup = func(t conformance.T, h *conformance.Harness) {
@@ -116,6 +117,17 @@ func TestExploreAccepts(t *testing.T) {
 				{At: time.Millisecond, Do: "heal"},
 				{At: time.Second, Do: "acquire", ID: 2, Wait: conformance.Forever},
 				{At: 2 * time.Second, Do: "restart"},
+			},
+		}},
+		{"connections were forgotten, and the next call finds that out", toy, conformance.Program{
+			Lockers: []conformance.Opening{{Linked: true}},
+			Names:   []string{"-a"},
+			Steps: []conformance.Step{
+				{Do: "acquire", ID: 1},
+				{At: time.Second, Do: "release", ID: 1},
+				{At: 2 * time.Second, Do: "forget"},
+				{At: 3 * time.Second, Do: "heal"}, // which doesn't break what was forgotten
+				{At: time.Hour, Do: "acquire", ID: 2},
 			},
 		}},
 		{"a Locker that is heard again is not silent, though messages are late", full, heardAgain},

@@ -73,9 +73,14 @@ func (m *model) undisturbed(p *party, from, to time.Time) bool {
 	return !recovers && m.calm(p, from.Add(-m.grace()), to) && !m.unnoticed(p, from)
 }
 
-// unnoticed reports whether the service may have ended the connections of p behind a cut, and no
-// call of p has returned since. The next call finds that out.
+// unnoticed reports whether the service may have ended the connections of p behind a cut, or the network
+// has forgotten them, and no call of p has returned since. The next call finds that out.
 func (m *model) unnoticed(p *party, from time.Time) bool {
+	for _, f := range p.faults {
+		if f.kind == "forget" && !f.healed.IsZero() && !m.returned(p, f.healed, from) {
+			return true
+		}
+	}
 	for _, ended := range m.faults {
 		for _, cut := range p.faults {
 			behind := strings.HasPrefix(string(cut.kind), "cut") && cut.overlaps(ended.from, ended.to)
@@ -155,7 +160,7 @@ func (m *model) losesData(kind Verb) bool {
 
 // loses reports whether a fault may take leases away from their holders.
 func (m *model) loses(kind Verb) bool {
-	breaks := kind == "sever" || kind == "drop" || kind == "restart" || kind == "down" || kind == "remove"
+	breaks := kind == "sever" || kind == "drop" || kind == "forget" || kind == "restart" || kind == "down" || kind == "remove"
 	return m.losesData(kind) || m.attached() && breaks
 }
 

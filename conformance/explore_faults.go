@@ -25,6 +25,8 @@ func (x *execution) disturbLink(p *party, s Step) {
 		do = func() { p.link.Drop(max(s.N, 1)) }
 	case "delay":
 		do = func() { p.link.Delay(s.There, s.Back) }
+	case "forget":
+		do = x.h.forgets(p.link)
 	case "cut-requests":
 		do = ifHas(oneWay != nil, func() { oneWay.CutRequests() })
 	case "cut-replies":
@@ -57,6 +59,16 @@ func (x *execution) disturbLink(p *party, s Step) {
 	if s.Do == "sever" {
 		x.locked(func() { f.to = time.Now() })
 	}
+}
+
+// forgets returns what has a link forget its connections; nil: it can't, or the harness has a reason why
+// nothing can be expected then.
+func (h *Harness) forgets(l Link) func() {
+	forgetful, can := l.(ForgetfulLink)
+	if _, absent := h.Absent[HookForgetful]; absent || !can {
+		return nil
+	}
+	return forgetful.Forget
 }
 
 func ifHas(has bool, do func()) func() {

@@ -12,16 +12,17 @@ import (
 
 // traits are what programs may make use of: what the harness can do, and what the backend promises.
 type traits struct {
-	g        locker.Guarantees
-	ttl      time.Duration // the harness's; 0: leases have none
-	slack    time.Duration
-	bubble   bool // waiting takes no time
-	linked   bool
-	oneWay   bool
-	message  bool
-	service  []Verb // faults of the service
-	remove   bool
-	prefixed bool
+	g         locker.Guarantees
+	ttl       time.Duration // the harness's; 0: leases have none
+	slack     time.Duration
+	bubble    bool // waiting takes no time
+	linked    bool
+	oneWay    bool
+	message   bool
+	forgetful bool
+	service   []Verb // faults of the service
+	remove    bool
+	prefixed  bool
 }
 
 func traitsOf(t T, h *Harness, g locker.Guarantees) traits {
@@ -31,6 +32,7 @@ func traitsOf(t T, h *Harness, g locker.Guarantees) traits {
 		tr.linked = true
 		_, tr.oneWay = link.(OneWayLink)
 		_, tr.message = link.(MessageLink)
+		tr.forgetful = h.forgets(link) != nil
 		_ = l.Close()
 	}
 	for _, s := range []struct {
@@ -244,6 +246,9 @@ func (b *builder) disturbLink(number int, at time.Duration) {
 	}
 	if b.message {
 		kinds = append(kinds, "lose-request", "lose-reply", "delay-request", "repeat-request")
+	}
+	if b.forgetful {
+		kinds = append(kinds, "forget")
 	}
 	s := Step{At: at, Do: kinds[b.uniform(len(kinds))], Locker: number}
 	switch s.Do {

@@ -126,7 +126,7 @@ func (m *model) silenced(a *attempt, at time.Time) bool {
 				continue
 			}
 			switch other.kind {
-			case "cut", "cut-requests", "cut-replies", "sever", "drop", "lose-request", "lose-reply":
+			case "cut", "cut-requests", "cut-replies", "sever", "drop", "forget", "lose-request", "lose-reply":
 				// Nothing is late by that.
 			case "delay":
 				limit += other.late

@@ -35,8 +35,8 @@ type Opening struct {
 //   - "nest": the Locker of ID calls Acquire for the same lock, with a context of ID's lease;
 //   - "close": Locker is closed;
 //   - "remove": an operator removes the lock of ID;
-//   - "cut", "cut-requests", "cut-replies", "delay", "drop", "sever", "heal": the methods of [Link]
-//     and [OneWayLink], on the link of Locker;
+//   - "cut", "cut-requests", "cut-replies", "delay", "drop", "sever", "forget", "heal": the methods of
+//     [Link], [OneWayLink] and [ForgetfulLink], on the link of Locker;
 //   - "lose-request", "lose-reply", "repeat-request", "delay-request": the methods of
 //     [MessageLink];
 //   - "pause", "resume", "down", "up", "restart", "wipe", "failover": the hooks of that name.

@@ -43,6 +43,7 @@ func (tr traits) scenes() (scenes []scene) {
 		{1, len(tr.service) > 0, justAnswered},
 		{2, tr.linked && tr.ttl > 0, slowStart},
 		{2, tr.linked && tr.ttl > 0, missedGrant},
+		{2, tr.forgetful, deadConnections},
 	} {
 		for range kind.times {
 			if kind.allowed {

@@ -86,6 +86,8 @@ func TestExploreFinds(t *testing.T) {
 		{"last come, first served", "waiters are served in order, a free lock is granted", mem(inTurn(true))},
 		{"no background renewal", "nothing fails that nothing disturbs", mem(onOptions(func(r *locker.Request) { r.NoRenewal = true }))},
 		{"current token is remembered", "the current token is a holder's", mem(remembering)},
+		{"release is sent on the connection of the acquisition", "nothing fails that nothing disturbs, a free lock is granted", toy(flaws{releasesOn: true})},
+		{"connection that is silent stays in the pool", "nothing fails that nothing disturbs, a free lock is granted", toy(flaws{keepsSilent: true})},
 		{"renewal goes on after Release", "nothing stays behind", toy(flaws{renewGoesOn: true})},
 	} {
 		t.Run(test.bug, func(t *testing.T) {

@@ -35,9 +35,9 @@ func furtherSabotages() []sabotage {
 		{bug: "minimum hold is ignored", harness: mem(onOptions(func(r *locker.Request) { r.MinHold = 0 })), named: "C32.2", others: "C32.3 C32.4"},
 		{bug: "TTL is halved", harness: mem(onOptions(func(r *locker.Request) { r.TTL /= 2 })), named: "C31", others: "C25 C28 C30 C31.2 F48.1 S5"},
 		{bug: "lease ends with Acquire's context", harness: mem(onAcquire(boundLease)), named: "B18", others: "P2", perhaps: "L3.2"},
-		{bug: "first failed renewal is a loss", harness: toy(flaws{impatient: true}), named: "C28", others: "F47 F47.1 F52.2",
+		{bug: "first failed renewal is a loss", harness: toy(flaws{impatient: true}), named: "C28", others: "F47 F47.1 F52.2 F52.5",
 			perhaps: "D39b.1"},
-		{bug: "failed renewal is ignored", harness: toy(flaws{trusting: true}), named: "F48", others: "C32.3 D33.1 D39a.1 E46 F47 F47.1 F48.2 F48.4 J74 J74.2 P4 S3"},
+		{bug: "failed renewal is ignored", harness: toy(flaws{trusting: true}), named: "F48", others: "C32.3 D33.1 D39a.1 E46 F47 F47.1 F48.2 F48.4 F52.5 J74 J74.2 P4 S3"},
 		{bug: "expired key on a live session", harness: toy(flaws{sessions: true, lapses: true}), named: "D39a.1", others: "D39a.3"},
 		{bug: "late request after a release on a live session", harness: toy(flaws{sessions: true, forgetful: true}), named: "D39a.4", others: "D39a.5 S4"},
 		{bug: "late request after a release", harness: toy(flaws{forgetful: true}), named: "D39a.5", others: "S4"},
@@ -52,10 +52,13 @@ func furtherSabotages() []sabotage {
 		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B11 B12.1 B13 B21 B22.3 B22.4 B24a J64.1 J65 J68 J75.4 L2 P2 P7", perhaps: "P4 P5 P11"},
 		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B11 B12.1 B13 B21 B22.2 B22.3 J64.1 J65 J68 P2 P7 P11 S1", perhaps: "L2 P4 P5"},
 		{bug: "broken connection is used once more", harness: toy(flaws{staleConn: true}), named: "F52", others: "E42.3"},
-		{bug: "connection that is silent stays in the pool", harness: toy(flaws{keepsSilent: true}), named: "F52.1", others: "F52.2 F52.3"},
-		{bug: "each try takes another connection that was idle", harness: toy(flaws{keepsIdle: true}), named: "F52.1", others: "F52.2"},
+		{bug: "connection that is silent stays in the pool", harness: toy(flaws{keepsSilent: true}), named: "F52.1", others: "F52.2 F52.3 F52.4 F52.5 F52.6"},
+		{bug: "each try takes another connection that was idle", harness: toy(flaws{keepsIdle: true}), named: "F52.1", others: "F52.2 F52.4 F52.5 F52.6"},
 		{bug: "connections that were idle stay below a new one", harness: toy(flaws{hidesIdle: true}), named: "F52.1"},
 		{bug: "waiter stays on a connection that the network has forgotten", harness: toy(flaws{waitsOn: true}), named: "F52.3"},
+		{bug: "release is sent on the connection of the acquisition", harness: toy(flaws{releasesOn: true}), named: "F52.4", others: "F52.2 F52.5 F52.6"},
+		{bug: "a time limit of a renewal by hand looks like the caller's", harness: toyHarness(flaws{}, onLease(func(l locker.Lease) locker.Lease { return hurried{l} })), named: "F52.5"},
+		{bug: "Close gives up a removal without an answer, and says nothing", harness: toy(flaws{closesBriefly: true}), named: "F52.6"},
 		{bug: "a time limit of the backend's own looks like the caller's", harness: mem(onAcquire(limitLikeTheCallers)), named: "B11"},
 		{bug: "a call without a deadline waits for a service without an answer for ever", harness: mem(onAcquire(patient)), named: "B11"},
 		{bug: "contexts are ignored though the driver declares that it obeys them", harness: toy(flaws{deaf: true}), named: "B11.1"},
@@ -84,6 +87,17 @@ func furtherSabotages() []sabotage {
 		{bug: "goroutine for each acquisition, until Close", harness: mem(leakUntilClose), named: "G57"},
 		{bug: "silence is taken for death", harness: toy(flaws{noTTL: true, hasty: true}), named: "D38.1"},
 	}
+}
+
+// hurried reports the end of a time limit of a renewal as the end of a context.
+type hurried struct{ locker.Lease }
+
+func (l hurried) Renew(ctx context.Context) error {
+	err := l.Lease.Renew(ctx)
+	if err != nil && ctx.Err() == nil && l.Err() == nil {
+		err = &locker.Error{Op: "renew", Backend: "toy", Name: l.Name(), Err: context.DeadlineExceeded}
+	}
+	return err
 }
 
 // mutated is the harness of the reference service with one of its mutations.

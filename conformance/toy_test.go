@@ -64,7 +64,10 @@ type flaws struct {
 	keepsIdle    bool // the connections that were idle meanwhile stay there
 	hidesIdle    bool // they stay there below a new one
 	waitsOn      bool // a waiter asks again on a connection that the network has forgotten
-	deaf         bool // the driver declares that it obeys contexts, and ignores them
+	releasesOn   bool // a release is sent on the connection of the acquisition, dead or alive
+
+	closesBriefly bool // Close takes a removal without an answer for done
+	deaf          bool // the driver declares that it obeys contexts, and ignores them
 
 	renewsInSteps   bool // a renewal looks at the owner, and then sets the key
 	releasesInSteps bool // a release looks at the owner, and then deletes the key
@@ -325,5 +328,9 @@ func (s *toy) open(link *toyLink, ahead ...time.Duration) locker.Locker {
 		config.Features = locker.FeatureSlots
 	}
 	config.ObeysContext = s.flaws.deaf
-	return driver.New(d, config)
+	l := driver.New(d, config)
+	if s.flaws.closesBriefly {
+		return closing{forwards{l}, d}
+	}
+	return l
 }

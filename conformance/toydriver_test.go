@@ -22,6 +22,7 @@ type toyDriver struct {
 	pool    toyPool
 
 	renewers sync.WaitGroup // with the flaw renewGoesOn
+	closing  atomic.Bool
 	closed   chan struct{}
 }
 
@@ -140,6 +141,17 @@ func (d *toyDriver) Close(context.Context) error {
 	return nil
 }
 
+// closing tells the driver before it is closed.
+type closing struct {
+	forwards
+	d *toyDriver
+}
+
+func (c closing) Close() error {
+	c.d.closing.Store(true)
+	return c.Locker.Close()
+}
+
 // call sends a request over the link. If there is no answer, it is unknown whether the request was
 // executed, or will be.
 func (d *toyDriver) call(ctx context.Context, ttl time.Duration, run func(now time.Time)) error {
@@ -183,6 +195,7 @@ type toyLock struct {
 	owner string
 	ttl   time.Duration
 	clear bool // the server has nothing of this acquisition
+	on    *toyConn
 
 	waited bool // it was refused before
 
@@ -208,10 +221,10 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 		_ = l.d.call(ctx, l.ttl, func(time.Time) {}) // its answer is of no interest
 	}
 	sent := driver.Stamp()
-	on := l.d.pool.get(l.d.link)
-	err := l.d.callOn(ctx, on, l.ttl, request)
-	for waited && l.d.server.flaws.waitsOn && errors.Is(err, errNoAnswer) && l.d.link.isForgotten(on) {
-		err = l.d.callOn(ctx, on, l.ttl, request)
+	l.on = l.d.pool.get(l.d.link)
+	err := l.d.callOn(ctx, l.on, l.ttl, request)
+	for waited && l.d.server.flaws.waitsOn && errors.Is(err, errNoAnswer) && l.d.link.isForgotten(l.on) {
+		err = l.d.callOn(ctx, l.on, l.ttl, request)
 	}
 	if err != nil && l.d.server.flaws.repeats {
 		err = l.d.call(ctx, l.ttl, request)
@@ -239,7 +252,14 @@ func (l *toyLock) Release(ctx context.Context) error {
 			return err
 		}
 	}
-	err := l.d.call(ctx, l.ttl, func(now time.Time) { l.d.server.release(l.name, l.owner, now) })
+	on := l.on
+	if !l.d.server.flaws.releasesOn {
+		on = l.d.pool.get(l.d.link)
+	}
+	err := l.d.callOn(ctx, on, l.ttl, func(now time.Time) { l.d.server.release(l.name, l.owner, now) })
+	if errors.Is(err, errNoAnswer) && l.d.server.flaws.closesBriefly && l.d.closing.Load() {
+		return nil
+	}
 	if err == nil && l.d.server.flaws.renewGoesOn {
 		l.d.renewers.Go(l.renewOn)
 	}
