@@ -100,7 +100,7 @@ func TestRechecksDoNotMultiply(t *testing.T) {
 	const streams, longer = 10, 1200 * time.Millisecond
 	var s cluster
 	d := s.start(t)
-	lost := make(chan error, 1)
+	lost := make(chan error, streams)
 	l, err := d.Lock(locker.Request{Name: "n", TTL: 10 * time.Second, NoRenewal: true}, func(err error) { lost <- err })
 	if err != nil {
 		t.Fatal(err)
