@@ -93,3 +93,44 @@ func TestDeletedWhileTheWatchIsInterrupted(t *testing.T) {
 		t.Error("it is not lost")
 	}
 }
+
+// Streams break again and again while transactions are refused: the key of a lease is read no more often
+// than after one break.
+func TestRechecksDoNotMultiply(t *testing.T) {
+	const streams, longer = 10, 1200 * time.Millisecond
+	var s cluster
+	d := s.start(t)
+	lost := make(chan error, streams)
+	l, err := d.Lock(locker.Request{Name: "n", TTL: 10 * time.Second, NoRenewal: true}, func(err error) { lost <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatalf("Acquire = %v", err)
+	}
+	var reads atomic.Int64
+	var refuse atomic.Bool
+	refuse.Store(true)
+	s.onTxn = func(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+		if len(r.Compare) > 0 && refuse.Load() {
+			reads.Add(1)
+			return nil, rpctypes.ErrGRPCPermissionDenied
+		}
+		return s.txn(r)
+	}
+	s.delete(etcdbackend.KeyOf(l))
+	began := time.Now()
+	for range streams {
+		etcdbackend.Recheck(d, l)
+	}
+	time.Sleep(longer)
+	if n, most := reads.Load(), int64(time.Since(began)/(500*time.Millisecond))+1; n > most || n == 0 {
+		t.Errorf("the key is read %d times in %v, want %d times at most", n, longer, most)
+	}
+	refuse.Store(false)
+	select {
+	case <-lost:
+	case <-time.After(5 * time.Second):
+		t.Error("the lease is not lost")
+	}
+}

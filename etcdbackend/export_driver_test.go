@@ -47,7 +47,14 @@ func Reported(l driver.Lock, key string, revision int64) {
 }
 
 // Recheck has the key of a lock read, as when its watch has begun again.
-func Recheck(d driver.Driver, l driver.Lock) { d.(*etcdDriver).recheck([]*lock{l.(*lock)}) }
+func Recheck(d driver.Driver, l driver.Lock) {
+	w := d.(*etcdDriver).watches
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := &heldKey{lock: l.(*lock), held: &w.held, begun: true}
+	k.Begun()
+	w.held.recheckUnwatched()
+}
 
 // Replace has the newest etcd lease of a lock's session replaced, as under a new leader.
 func Replace(ctx context.Context, l driver.Lock) error {
@@ -131,7 +138,7 @@ func AfterANewStream(holders int) (rechecked []int, near bool) {
 	w := d.watches
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.held.recheck = func(locks []*lock) { rechecked = append(rechecked, len(locks)) }
+	w.held.recheck = func() { rechecked = append(rechecked, len(w.held.unwatched)) }
 	held := make([]*heldKey, holders)
 	for i := range held {
 		held[i] = &heldKey{lock: &lock{}, held: &w.held}

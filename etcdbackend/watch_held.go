@@ -1,8 +1,6 @@
 package etcdbackend
 
 import (
-	"context"
-	"slices"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -20,8 +18,9 @@ type heldWatches struct {
 	older   []*lock                   // granted before that
 	timer   *time.Timer               // runs while there are newer or older ones
 
-	unwatched []*lock // their keys may have been deleted while nothing was watched
-	recheck   func([]*lock)
+	unwatched  map[*lock]struct{} // their keys may have been deleted while nothing was watched
+	recheck    func()             // begins to read these keys
+	rechecking bool               // they are being read
 }
 
 // watchAfter is for how long a lock is held before its key is watched, at least; at most it is
@@ -46,7 +45,7 @@ func (k *heldKey) Since() int64 {
 
 func (k *heldKey) Begun() {
 	if k.begun {
-		k.held.unwatched = append(k.held.unwatched, k.lock)
+		k.held.unwatched[k.lock] = struct{}{}
 	}
 	k.begun = true
 }
@@ -81,14 +80,6 @@ func (l *lock) lose(breach *locker.Breach) {
 	}
 	l.noteGone()
 	l.notifyLost(errGone)
-}
-
-// recheckUnwatched calls recheck for the keys whose watches have begun again.
-func (h *heldWatches) recheckUnwatched() {
-	if len(h.unwatched) > 0 {
-		h.recheck(h.unwatched)
-		h.unwatched = nil
-	}
 }
 
 // hold is called when a lock is granted.
@@ -145,52 +136,4 @@ func (h *heldWatches) stop() {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
-}
-
-// stillHeld leaves out the locks that are over.
-func (w *watches) stillHeld(locks []*lock) []*lock {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(locks), func(l *lock) bool {
-		_, held := w.held.watched[l]
-		return !held
-	})
-}
-
-// recheckAgain is the pause after a recheck without an answer.
-const recheckAgain = 500 * time.Millisecond
-
-// recheck finds out in the background which keys don't exist any more, or are marked. It goes on until it
-// has an answer: the watch doesn't report what it has missed, and not every lease is renewed.
-func (d *etcdDriver) recheck(locks []*lock) {
-	d.tasks.Go(func(life context.Context) {
-		for part := range slices.Chunk(locks, maxChecks) {
-			for held := d.watches.stillHeld(part); len(held) > 0 && !d.readHeld(life, held); held = d.watches.stillHeld(part) {
-				if !kit.Sleep(life, recheckAgain) {
-					return
-				}
-			}
-		}
-	})
-}
-
-// readHeld notifies the locks whose keys don't exist any more, or are marked. It is false when there was
-// no answer.
-func (d *etcdDriver) readHeld(ctx context.Context, part []*lock) bool {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
-	defer cancel()
-	cmps, reads := checksOf(part)
-	r, err := d.cluster.Txn(ctx, etcdconn.MaxAttempt, cmps, reads[:1], reads)
-	if err != nil {
-		return false
-	}
-	for i, l := range part {
-		if r.Succeeded {
-			continue
-		}
-		if err := l.sawKey(r.Responses[i].GetResponseRange().Kvs, r.Header.Revision); err != nil {
-			l.notifyLost(err)
-		}
-	}
-	return true
 }

@@ -21,13 +21,17 @@ type watches struct {
 	closed bool
 }
 
-// newWatches makes the watches of a Locker. recheck is called with locks whose keys may have been
+// newWatches makes the watches of a Locker. recheck begins to read the keys that may have been
 // deleted while they were not watched.
-func newWatches(c *etcdconn.Cluster, recheck func([]*lock)) *watches {
+func newWatches(c *etcdconn.Cluster, recheck func()) *watches {
 	w := &watches{
 		names: make(map[string]*nameWatch),
 		ahead: make(map[*lock]*aheadWatch),
-		held:  heldWatches{watched: make(map[*lock]*etcdconn.Watch), recheck: recheck},
+		held: heldWatches{
+			watched:   make(map[*lock]*etcdconn.Watch),
+			unwatched: make(map[*lock]struct{}),
+			recheck:   recheck,
+		},
 	}
 	w.stream = c.NewWatcher(&w.mu, w.held.recheckUnwatched)
 	return w

@@ -38,7 +38,10 @@ func (l *lock) ensureNode(ctx context.Context, s *session, caughtUp bool) (first
 	if err != nil || alone || !l.noWait {
 		return alone, err
 	}
-	_, first, err = l.findOwnNode(ctx, s)
+	found, first, err := l.findOwnNode(ctx, s)
+	if !found && err == nil {
+		err = errRemoved
+	}
 	return first, err
 }
 

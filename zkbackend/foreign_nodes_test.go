@@ -58,3 +58,31 @@ func TestOwnNodeIsNoHolder(t *testing.T) {
 		}
 	})
 }
+
+// TryAcquire whose node is deleted before it has looked whether it is the first: nobody holds the lock.
+func TestOwnNodeIsDeletedByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		release(t, acquire(t, l, "a"))
+		s.mu.Lock()
+		_, _ = s.tree.create("/locker/a/notes", 0, 0) // so that it looks
+		s.mu.Unlock()
+		made := false
+		s.scripts(func(r request) verdict {
+			if made = made || r.op == "multi"; made && r.op == "children" {
+				for _, node := range s.tree.nodes["/locker/a"].children {
+					if node != "notes" {
+						s.remove("/locker/a/" + node)
+						break
+					}
+				}
+			}
+			return serve
+		})
+		_, err := locker.TryAcquire(t.Context(), l, "a")
+		if errors.Is(err, locker.ErrHeld) || errors.Is(err, locker.ErrLost) || !contains(err, "node was deleted") {
+			t.Errorf("TryAcquire = %v, want that its node was deleted", err)
+		}
+	})
+}

@@ -37,6 +37,7 @@ type lock struct {
 	token      locker.Token // the node's czxid
 	dirVersion int32        // that the creation of the node gave the lock's node; -1: not known
 	granted    bool         // nobody is before the node
+	unlisted   bool         // a waiter's last list of the queue hasn't arrived
 	remains    remains
 	createdDir bool       // the lock's node was created for this, and may never have had a child
 	unanswered bool       // a request to create something was sent on the session, and nothing that came later has an answer
@@ -166,6 +167,7 @@ func (l *lock) awaitJoined(ctx context.Context) error {
 // session has left.
 func (l *lock) joinQueue(ctx context.Context, s *session) (driver.Grant, error) {
 	caughtUp := false // a server has answered that knows all that came before this call
+	var pause listPause
 	for {
 		if err := s.conn.Ready(ctx); err != nil {
 			return driver.Grant{}, err
@@ -173,6 +175,7 @@ func (l *lock) joinQueue(ctx context.Context, s *session) (driver.Grant, error) 
 		first, err := l.ensureNode(ctx, s, caughtUp)
 		switch {
 		case zkconn.Broken(err):
+			pause.after(ctx, err, s)
 		case errors.Is(err, zk.ErrNoNode):
 			if err := l.createDir(s); err != nil {
 				return driver.Grant{}, explain(err)

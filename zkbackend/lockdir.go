@@ -30,7 +30,7 @@ func (s *session) lockDir(path string) lockDir { return lockDir{s, path} }
 
 // queue lists the nodes of holder and waiters, in the order in which they were created.
 func (d lockDir) queue() ([]node, *zk.Stat, error) {
-	names, stat, err := d.s.conn.Children(d.path)
+	names, stat, err := d.children()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,7 +104,7 @@ func (d lockDir) removeAll(ctx context.Context, owner string) error {
 	if err := d.catchUp(ctx); err != nil {
 		return err
 	}
-	names, _, err := d.s.conn.Children(d.path)
+	names, _, err := d.children()
 	if err != nil {
 		return err
 	}

@@ -24,11 +24,14 @@ var errRemoved = errors.New("its node was deleted")
 // so the wait goes on after errors of the connection.
 func (l *lock) wait(ctx context.Context, s *session, path string) (driver.Grant, error) {
 	dir := s.lockDir(l.dir)
+	var pause listPause
 	for {
 		if errors.Is(s.conn.Cause(), zkconn.ErrSilent) {
 			return driver.Grant{}, l.requeue(ctx)
 		}
 		before, isFirst, err := dir.predecessor(path)
+		l.noteListed(err)
+		pause.after(ctx, err, s)
 		switch {
 		case zkconn.Broken(err):
 			if err := s.conn.Ready(ctx); err != nil && !errors.Is(err, zkconn.ErrSilent) {

@@ -93,6 +93,7 @@ func (l *lock) noteRemoved(s *session) {
 // repeat makes a request of a removal, and makes it again when the connection ends. When the session
 // ends the error is zkconn.ErrOver.
 func (s *session) repeat(ctx context.Context, ask func() error) error {
+	var pause listPause
 	for {
 		if err := s.conn.Ready(ctx); err != nil {
 			return err
@@ -101,5 +102,6 @@ func (s *session) repeat(ctx context.Context, ask func() error) error {
 		if !zkconn.Broken(err) && !errors.Is(err, zkconn.ErrOver) {
 			return explain(err)
 		}
+		pause.after(ctx, err, s)
 	}
 }

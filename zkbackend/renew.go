@@ -83,7 +83,7 @@ func (s *session) renew(ctx context.Context, renewals []nodeAt, report func(int,
 		switch {
 		case err == nil:
 			for _, r := range renewals {
-				report(r.i, base, nil)
+				report(r.i, base, r.lock.placeErr())
 			}
 			return
 		case bad >= 0 && errors.Is(err, zk.ErrNoNode):

@@ -21,6 +21,7 @@ type watchStream struct {
 	queued      kit.Signal
 	open        bool        // watches are created on it; until then overdue limits its opening
 	unconfirmed int         // watches that the server has not confirmed
+	again       int         // those of them that have begun before
 	overdue     *time.Timer // runs while there are some
 }
 
@@ -236,5 +237,6 @@ func (w *Watcher) restart(s *watchStream, one *Watch) {
 func (w *Watcher) begun(s *watchStream, one *Watch) {
 	one.up = true
 	one.subject.Begun()
-	w.settled(s)
+	w.settled(s, one)
+	one.begun = true
 }

@@ -34,6 +34,7 @@ type Watch struct {
 	key, end string
 	subject  Subject
 	up       bool // the server has confirmed it, and the stream exists
+	begun    bool // a server has confirmed it before
 }
 
 // Key is the first key that is watched.
@@ -65,8 +66,8 @@ type PutSubject interface {
 // NewWatcher makes a Watcher without watches. mu is held by callers of Add and Remove, and while
 // confirmed and the methods of a Subject are called, so that mu can guard their state as well.
 //
-// confirmed is called when no watch is left that the server has not confirmed. A Cluster has one
-// Watcher at most.
+// confirmed is called when no watch is left that has begun before and that the server has not confirmed
+// again. New ones don't count: they miss nothing. A Cluster has one Watcher at most.
 func (c *Cluster) NewWatcher(mu *sync.Mutex, confirmed func()) *Watcher {
 	w := &Watcher{
 		cluster:   c,
@@ -104,7 +105,7 @@ func (w *Watcher) Remove(one *Watch) {
 	delete(w.watches, one.id)
 	if s := w.stream; s != nil && s.open {
 		if !one.up {
-			w.settled(s)
+			w.settled(s, one)
 		}
 		s.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: one.id}}})
 	}
@@ -125,19 +126,27 @@ func (w *Watcher) create(s *watchStream, one *Watch) {
 		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
 	}
 	s.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}})
+	if one.begun {
+		s.again++
+	}
 	if s.unconfirmed++; s.unconfirmed == 1 {
 		s.overdue.Reset(confirmLimit)
 	}
 }
 
 // settled takes in that a watch was confirmed, or is not needed any more.
-func (w *Watcher) settled(s *watchStream) {
+func (w *Watcher) settled(s *watchStream, one *Watch) {
 	if s.unconfirmed--; s.unconfirmed > 0 {
 		s.overdue.Reset(confirmLimit)
+	} else {
+		s.overdue.Stop()
+	}
+	if !one.begun {
 		return
 	}
-	s.overdue.Stop()
-	w.confirmed()
+	if s.again--; s.again == 0 {
+		w.confirmed()
+	}
 }
 
 // leave ends the stream if it goes to m.

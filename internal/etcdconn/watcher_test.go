@@ -19,7 +19,7 @@ type bench struct {
 	w         *Watcher
 	s         *watchStream
 	mu        sync.Mutex
-	confirmed int  // how often no watch was left to be confirmed
+	confirmed int  // how often no watch was left to be confirmed again
 	over      bool // the member was too slow
 }
 
@@ -39,6 +39,15 @@ func (b *bench) begin() {
 
 // open says that the stream has been opened.
 func (b *bench) open() { b.w.begin(b.s) }
+
+// breakStream says that the stream has broken, and that the next one has been opened.
+func (b *bench) breakStream() {
+	b.s.overdue.Stop()
+	b.w.broke()
+	b.s = &watchStream{at: b.s.at, queued: kit.NewSignal()}
+	b.begin()
+	b.open()
+}
 
 // quiet is a subject that takes everything in.
 type quiet struct{}
@@ -120,7 +129,8 @@ func TestOpeningIsLimited(t *testing.T) {
 	}
 }
 
-// confirmed is called once all watches of a new stream are confirmed, or not needed any more.
+// confirmed is called once all watches that have begun before are confirmed on a new stream, or not needed
+// any more. Others don't count, which may be begun all the time.
 func TestAllAreConfirmed(t *testing.T) {
 	for _, c := range []struct {
 		why  string
@@ -135,12 +145,23 @@ func TestAllAreConfirmed(t *testing.T) {
 			b.begin()
 			b.open()
 			b.confirm(first)
+			b.confirm(second)
+			if b.confirmed != 0 {
+				t.Error("confirmed was called, though no watch has begun before")
+			}
+			b.breakStream()
+			unconfirmed := b.add()
+			b.confirm(first)
 			if b.confirmed != 0 {
 				t.Errorf("confirmed was called before the last watch is %s", c.why)
 			}
 			c.last(b, second)
 			if b.confirmed != 1 {
 				t.Errorf("when the last watch is %s confirmed was called %d times, want once", c.why, b.confirmed)
+			}
+			b.confirm(unconfirmed)
+			if b.confirmed != 1 {
+				t.Error("confirmed was called for a watch that has not begun before")
 			}
 			time.Sleep(2 * confirmLimit)
 			synctest.Wait()
@@ -149,6 +170,24 @@ func TestAllAreConfirmed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A watch that ends because of a compaction begins again on the same stream: its subject has missed events.
+func TestConfirmedAfterACompaction(t *testing.T) {
+	bubble(t, "compacted", func(t *testing.T) {
+		b := newBench()
+		id := b.add()
+		b.begin()
+		b.open()
+		b.confirm(id)
+		b.compact(id)
+		b.add()
+		b.confirm(id + 1)
+		if b.confirmed != 1 {
+			t.Errorf("confirmed was called %d times, want once", b.confirmed)
+		}
+		b.confirm(id + 2)
+	})
 }
 
 // A watch that ends itself when it begins counts once: the member still has to confirm the other

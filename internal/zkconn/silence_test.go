@@ -189,3 +189,33 @@ func TestSilentServerGetsNoMoreRequests(t *testing.T) {
 		})
 	}
 }
+
+// go-zookeeper reads nothing more after a packet that it can't decode. The end of the session closes the
+// connection, and that ends a request that is held back.
+func TestCloseEndsWhatIsHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := pipe(t, patience)
+		write(t, near, []byte("c"))
+		write(t, far, greetingPacket(4000, 7))
+		if _, err := reads(near); err != nil {
+			t.Fatal(err)
+		}
+		write(t, near, []byte("1"))
+		time.Sleep(2 * patience)
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			_, _ = near.Write([]byte("2"))
+		}()
+		synctest.Wait()
+		select {
+		case <-written:
+			t.Fatal("the server is silent, and is sent more")
+		default:
+		}
+		if err := near.Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-written
+	})
+}

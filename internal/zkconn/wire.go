@@ -68,7 +68,7 @@ func (w *wire) Write(data []byte) (int, error) {
 }
 
 // admit waits while the server is silent, and returns the packet that is to be sent. Without ok the
-// server was silent until go-zookeeper's reader ended, or is about to end, and nothing is sent.
+// server was silent until the connection ended, or is about to end, and nothing is sent.
 func (w *wire) admit(data []byte) (packet []byte, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,6 +92,18 @@ func (w *wire) admit(data []byte) (packet []byte, ok bool) {
 		_ = w.setDeadline() // it fails where the write will
 	}
 	return data, true
+}
+
+// Close also ends the wait of admit: where go-zookeeper can't decode a packet it reads nothing more, and
+// so no failure of Read would end it.
+func (w *wire) Close() error {
+	w.mu.Lock()
+	if w.failure == nil {
+		w.failure = net.ErrClosed
+	}
+	w.arrived.Broadcast()
+	w.mu.Unlock()
+	return w.Conn.Close()
 }
 
 // isSilent reports whether the server owes an answer for so long that it is sent nothing more.
@@ -134,7 +146,7 @@ func (w *wire) received(head []byte) {
 	case isOfNoSession(head):
 		// go-zookeeper would stay, though each request is refused. After the next connect it learns
 		// what became of the session.
-		_ = w.Close()
+		_ = w.Conn.Close()
 	case isRefusal(head):
 		w.refused = true
 	case xidOf(head) != w.auth:

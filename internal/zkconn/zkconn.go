@@ -43,6 +43,8 @@
 //     each round of servers connect (376) fails what waits to be sent, and pauses for a second. See
 //     hosts.
 //   - It can't decode the answer to a container's creation within a Multi (structs.go, 373).
+//   - CreateContainer (1099) returns the path in the answer also when the connection has ended, while
+//     recvLoop may decode the answer: a data race. The path is not used here.
 //   - It logs to the standard logger (35), and knows no contexts.
 //
 // We considered a connection of our own beneath the protocol types. But encodePacket, decodePacket
