@@ -76,9 +76,12 @@ func forgottenRenewal(t T, h *Harness) {
 // renewByHand calls Renew once, and fails the case if the answer can't be true.
 func (h *Harness) renewByHand(t T, lease locker.Lease, limit time.Duration) {
 	t.Helper()
+	before := lease.Deadline()
 	err := step.MustReturn(t, limit+h.Slack, "Renew", func() error { return lease.Renew(t.Context()) })
 	t.Logf("Renew = %v", err)
 	switch live := lease.Err() == nil; {
+	case live && err == nil && !lease.Deadline().After(before):
+		t.Errorf("Renew = nil, and the deadline is where it was")
 	case live && (errors.Is(err, locker.ErrLost) || errors.Is(err, locker.ErrReleased)):
 		t.Errorf("Renew = %v, and Err is nil: the lease has not ended", err)
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):

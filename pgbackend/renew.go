@@ -68,9 +68,20 @@ func (d *pgDriver) reportAll(
 		if breach, isBroken := broken[leases[n]]; isBroken {
 			report(i, 0, driver.Broken(breach))
 		} else {
-			report(i, base, err)
+			report(i, base, leases[n].unproven(base, err))
 		}
 	}
+}
+
+// unproven is the error of a renewal for l. A late answer may be to a statement that was sent before l was
+// granted: it proves the older leases of the connection alone.
+func (l *lock) unproven(base driver.Instant, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && base < l.since {
+		return locker.ErrNoAnswer
+	}
+	return err
 }
 
 // renew returns a base for leases that are attached to c, by asking the server. The answer may take
