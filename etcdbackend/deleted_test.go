@@ -129,7 +129,10 @@ func TestRechecksDoNotMultiply(t *testing.T) {
 	}
 	refuse.Store(false)
 	select {
-	case <-lost:
+	case err := <-lost:
+		if !errors.Is(err, locker.ErrLost) {
+			t.Errorf("it is lost with %v, want ErrLost", err)
+		}
 	case <-time.After(5 * time.Second):
 		t.Error("the lease is not lost")
 	}
