@@ -36,7 +36,7 @@ func forgottenRelease(t T, h *Harness) {
 		step.FreeWithin(t, h.RemovalLimit(), other, name)
 	case errors.Is(err, locker.ErrUnconfirmed):
 		step.FreeWithin(t, h.RemovalLimit(), other, name)
-		step.Release(t, lease) // asks again
+		step.Eventually(t, h.RemovalLimit(), func() error { return lease.Release(t.Context()) }) // it asks again
 	default:
 		t.Errorf("Release = %v, want nil, or an error that matches ErrUnconfirmed", err)
 	}
@@ -69,7 +69,7 @@ func forgottenRenewal(t T, h *Harness) {
 	}
 	step.Pass(t, time.Until(before)+later/2)
 	h.wantHeldWhile(t, other, lease)
-	step.Release(t, lease)
+	_ = lease.Release(t.Context()) // it may have ended on a machine that stood still
 	step.FreeWithin(t, h.RemovalLimit(), other, name)
 }
 
@@ -98,7 +98,7 @@ func forgottenClose(t T, h *Harness) {
 	h.warmUp(t, l, link, idleConnections)
 	var opts []locker.Option
 	limit := h.RemovalLimit()
-	if notices > closeLimit/3 {
+	if notices > closeLimit/6 {
 		t.Logf("dead connections are noticed after %v: Close may be too late to remove a lock", notices)
 		opts = h.longTTL()
 		limit += closeLimit + 8*h.TTL

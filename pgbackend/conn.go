@@ -43,7 +43,6 @@ type conn struct {
 	rowsLate   *pgsession.Call // the last such statement whose answer has not come in time; the same
 
 	isWaiter bool         // it is a waiter's; the driver's mutex guards this
-	base     atomic.Int64 // of its leases: the last one that a renewal, or the grant to a waiter, has reported. A driver.Instant
 	overdue  atomic.Bool  // the last renewal had no answer in time
 	silent   atomic.Bool  // a call had no answer, and the server had been silent: see isSilent
 	leases   atomic.Int32 // that are attached to this connection
@@ -57,7 +56,6 @@ func (d *pgDriver) newConn(p *pool, made *pgsession.Conn, waiter bool) *conn {
 	session := pgsession.New(made, pgsession.Settings{IdleTimeout: p.ttl, Blocks: waiter})
 	c := &conn{Session: session, d: d, pool: p, reserved: make(map[key]*lock), rowsPaused: driver.Stamp()}
 	c.tokens = &tokenSource{session: c.Session, exec: c.exec, schema: d.schema, known: &d.knownEpoch, noting: make(chan struct{}, 1)}
-	c.base.Store(int64(c.LastAnswered()))
 	c.Start(c.ended)
 	return c
 }

@@ -41,6 +41,7 @@ type lock struct {
 	alsoAttached *conn           // the shared connection, while the lease is attached to that as well
 	token        locker.Token    // of the lease
 	since        driver.Instant  // when the lock was granted, or the wait began
+	base         driver.Instant  // of the lease: the last one that the grant, or a renewal, has reported
 
 	row      row  // in the table of leases; the mutex of labels guards this
 	hasNoRow bool // and gets none any more; the same
@@ -160,15 +161,15 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 		l.leftShared(c)
 		return g, false, l.held(ctx)
 	}
-	l.noteGrant(token)
+	l.noteGrant(token, sent)
 	return driver.Grant{Token: token, Base: sent, TTL: l.ttl}, true, l.attach(c)
 }
 
-// noteGrant notes what is written about a lease.
-func (l *lock) noteGrant(token locker.Token) {
+// noteGrant notes what is written about a lease, and what it was granted from.
+func (l *lock) noteGrant(token locker.Token, base driver.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.token, l.since = token, driver.Stamp()
+	l.token, l.since, l.base = token, driver.Stamp(), base
 }
 
 // held is the answer to a request for a lock that somebody has.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -34,14 +35,14 @@ func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 	var all sync.WaitGroup
 	for c, some := range leases {
 		all.Go(func() {
-			base, err := c.renew(ctx, c.confirm, c.lateAnswer)
+			base, err := c.renew(ctx, pick(locks, some), c.confirm, c.LastAnswered)
 			d.reportAll(ctx, locks, some, base, err, report)
 		})
 	}
 	for i, waiter := range moving {
 		all.Go(func() {
 			l := locks[i].(*lock)
-			base, err := waiter.renew(ctx, l.move, func() (driver.Instant, bool) { return l.lateAnswer(waiter) })
+			base, err := waiter.renew(ctx, []*lock{l}, l.move, func() driver.Instant { return l.lateAnswer(waiter) })
 			d.reportAll(ctx, locks, []int{i}, base, err, report)
 		})
 	}
@@ -56,9 +57,13 @@ func (d *pgDriver) reportAll(
 	ctx context.Context, locks []driver.Lock, some []int, base driver.Instant, err error,
 	report func(int, driver.Instant, error),
 ) {
-	leases := pick(locks, some)
+	leases, errs, proved := pick(locks, some), make([]error, len(some)), false
+	for n, l := range leases {
+		errs[n] = l.renewed(base, err)
+		proved = proved || errs[n] == nil
+	}
 	var broken map[*lock]locker.Breach
-	if err == nil {
+	if proved {
 		wanted := d.labels.wantedRows(leases)
 		var unread map[*conn]bool
 		broken, unread = d.labels.broken(ctx, leases)
@@ -68,41 +73,31 @@ func (d *pgDriver) reportAll(
 		if breach, isBroken := broken[leases[n]]; isBroken {
 			report(i, 0, driver.Broken(breach))
 		} else {
-			report(i, base, leases[n].unproven(base, err))
+			report(i, base, errs[n])
 		}
 	}
 }
 
-// unproven is the error of a renewal for l. A late answer may be to a statement that was sent before l was
-// granted: it proves the older leases of the connection alone.
-func (l *lock) unproven(base driver.Instant, err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err == nil && base < l.since {
-		return locker.ErrNoAnswer
-	}
-	return err
-}
-
 // renew returns a base for leases that are attached to c, by asking the server. The answer may take
 // longer than a renewal may: the server is busy, or another statement keeps this one waiting. Such
-// an answer counts when it has come: the next renewal reports it.
+// an answer counts when it has come: the next renewal reports it. lastAnswered is when the last statement
+// was sent that was answered for the leases, whichever caller sent it. It is the base as well where the error
+// is that there was no answer in time: it may be news for some of the leases.
 func (c *conn) renew(
-	ctx context.Context, ask func(context.Context) (driver.Instant, error),
-	lateAnswer func() (driver.Instant, bool),
+	ctx context.Context, leases []*lock, ask func(context.Context) (driver.Instant, error),
+	lastAnswered func() driver.Instant,
 ) (driver.Instant, error) {
-	late, news := lateAnswer()
-	if news && c.overdue.Swap(false) {
-		c.base.Store(int64(late))
+	late := lastAnswered()
+	isOld := func(l *lock) bool { return !l.isNews(late) }
+	if c.overdue.Load() && !slices.ContainsFunc(leases, isOld) {
+		c.overdue.Store(false)
 		return late, nil
 	}
 	base, err := ask(ctx)
-	c.overdue.Store(errors.Is(err, locker.ErrNoAnswer))
-	if late, news = lateAnswer(); news && errors.Is(err, locker.ErrNoAnswer) {
-		base, err = late, nil
-	}
-	if err == nil {
-		c.base.Store(int64(base))
+	silent := errors.Is(err, locker.ErrNoAnswer)
+	c.overdue.Store(silent)
+	if silent {
+		base = lastAnswered()
 	}
 	if err != nil && pgsession.Ended(err) {
 		err = asLoss(err)
@@ -110,24 +105,41 @@ func (c *conn) renew(
 	return base, err
 }
 
-// lateAnswer is when the last statement was sent that was answered on this connection, and so by
-// its session, whichever caller sent it. It is news when no renewal has reported it.
-func (c *conn) lateAnswer() (sent driver.Instant, news bool) {
-	sent = c.LastAnswered()
-	return sent, int64(sent) > c.base.Load()
+// isNews reports whether base is later than the grant and each renewal that was reported.
+func (l *lock) isNews(base driver.Instant) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return base > l.base
+}
+
+// renewed notes the base that a renewal has found, and returns the error for this lease: a late answer renews
+// those for which it is news.
+func (l *lock) renewed(base driver.Instant, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if errors.Is(err, locker.ErrNoAnswer) && base > l.base {
+		err = nil
+	}
+	if err == nil {
+		l.base = max(l.base, base)
+	}
+	return err
 }
 
 // lateAnswer is the late answer of the waiter's connection that the lease is attached to. From step
 // 3 of a move on the lease is attached to the shared connection as well, whose session's timeout
 // may run from an earlier statement: then the older one of both counts.
-func (l *lock) lateAnswer(waiter *conn) (sent driver.Instant, news bool) {
-	sent, _ = waiter.lateAnswer() // before the look at what the lease is attached to
+func (l *lock) lateAnswer(waiter *conn) driver.Instant {
+	sent := waiter.LastAnswered() // before the look at what the lease is attached to
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.alsoAttached != nil {
-		sent = min(sent, l.alsoAttached.LastAnswered())
+	switch {
+	case l.attached != waiter: // none
+		return l.base
+	case l.alsoAttached != nil:
+		return min(sent, l.alsoAttached.LastAnswered())
 	}
-	return sent, l.attached == waiter && int64(sent) > waiter.base.Load()
+	return sent
 }
 
 // renewWaiting looks whether the statements of waiters are still blocked. All locks of a call have

@@ -117,9 +117,8 @@ func (l *lock) makeGrant(ctx context.Context, c *conn, r *pgsession.Call) (drive
 	if err != nil {
 		return none, err
 	}
-	c.base.Store(int64(base))
 	l.setState(onWaiter)
-	l.noteGrant(token)
+	l.noteGrant(token, base)
 	return driver.Grant{Token: token, Base: base, TTL: l.ttl}, l.attach(c)
 }
 

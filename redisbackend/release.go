@@ -13,12 +13,13 @@ import (
 // write the last copy later still.
 func unsentLimitOf(conn *redisconn.Conn) time.Duration { return messageTimeout + conn.Overrun() }
 
-// Release sends nothing if the server has said that nothing is there, or if what may have been there has
-// ended by itself: after many tries while the server was silent, the first call may be so late.
+// Release sends nothing if the server has said that nothing is there. Nor does it if what may have been there has
+// ended by itself: when it is called again, or for a try without a grant, of which there may be thousands while
+// the server is silent, so that the first call is late.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	remains, granted := l.remains, l.token != 0
-	if remains != none && l.hasExpired() {
+	if remains != none && (l.removing || !granted) && l.hasExpired() {
 		remains = none
 	}
 	l.removing = true
@@ -71,9 +72,8 @@ func (l *lock) isRemoving() bool {
 // answer for hours must not make a Locker keep everything that it has tried meanwhile.
 //
 // What the last request has set or renewed ends a TTL after it was executed, and it was executed
-// within another TTL. A request that was delayed even longer makes something that ends by itself as
-// well; a removal that was sent since is executed after it. A Stamp is enough: if it is too early, one
-// more release is sent. l.mu is held.
+// within another TTL. A request that is delayed even longer may still take the lock, for one TTL: nobody
+// believes that he holds it. A Stamp is enough: if it is too early, one more release is sent. l.mu is held.
 func (l *lock) hasExpired() bool {
 	return driver.Stamp().Sub(l.ended) > l.lingersFor()
 }

@@ -47,7 +47,7 @@ const (
 // It returns when ctx ends. What was sent is not given up then: requests to servers have their own
 // timeout, and what they turn out to have granted is removed.
 //
-// The engine takes it for a recent answer that a waiter is queued. So when a majority doesn't answer
+// While a waiter is queued, the engine counts its last answer as recent. So when a majority doesn't answer
 // any more, a waiter says that it asks again, and when one does, that it is queued again.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if l.waiter == nil && l.ticket != 0 && l.d.waitlist.isStarted() {
@@ -101,7 +101,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		// ended, don't look like one that lasts.
 		w.pollWithin(l.ttl / 8)
 		if !failing {
-			return driver.Grant{}, &driver.HeldError{AskWithin: gatherFor}
+			return driver.Grant{}, &driver.HeldError{AskWithin: time.Millisecond} // at once: the engine has a shortest pause
 		}
 	}
 }

@@ -82,7 +82,7 @@ func TestServerThatWasSilentDecides(t *testing.T) {
 	}
 }
 
-// A server doesn't count as silent because a holder renews its lease by hand, and gives it a few milliseconds.
+// A server doesn't count as silent because a request gives it a few milliseconds.
 func TestSilenceTakesTime(t *testing.T) {
 	c, l := grantedByAll(t)
 	c.answer("renew", silent, silent, silent)

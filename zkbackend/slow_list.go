@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/internal/zkconn"
+	"github.com/fencedlock/locker/driver"
 )
 
 // The list of a long queue may arrive so slowly that its connection is given up (answerTimeout). No
@@ -19,7 +19,7 @@ import (
 // say that somebody has the lock.
 
 var (
-	// errNoList says that the connection of a list has ended before the list arrived. It is Broken.
+	// errNoList says that a list was waited for until its connection ended. It is Broken.
 	errNoList = errors.New("the list of the nodes hasn't arrived")
 
 	// errUnlisted is the answer to a renewal of a waiter that hasn't got the last list: the engine takes
@@ -27,10 +27,13 @@ var (
 	errUnlisted = fmt.Errorf("the list of the queue: %w", locker.ErrNoAnswer)
 )
 
-// children lists the nodes of holder and waiters, in no order, with those of others.
+// children lists the nodes of holder and waiters, in no order, with those of others. A connection that ends
+// sooner than for a slow list was ended by something else, such as a restart of its server. Other errors
+// say that no server was asked.
 func (d lockDir) children() ([]string, *zk.Stat, error) {
+	began := driver.Stamp()
 	names, stat, err := d.s.conn.Children(d.path)
-	if zkconn.Broken(err) {
+	if errors.Is(err, zk.ErrConnectionClosed) && driver.Stamp().Sub(began) >= answerTimeout(d.s.ttl)/2 {
 		err = fmt.Errorf("%w: %w", errNoList, err)
 	}
 	return names, stat, err

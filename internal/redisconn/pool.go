@@ -26,6 +26,7 @@ type Pool struct {
 	aside   bool      // connectAside is making a connection
 	doubted time.Time // an idle connection on which nothing was heard since then may be dead; zero: none may
 	settled time.Time // a call that began before that, and is answered after all, ends the doubt
+	quiet   time.Time // when the first call began of those that had no answer since the last answer; zero: none
 	closed  bool
 }
 
@@ -33,8 +34,9 @@ type Pool struct {
 // client may have. The settings must have ContextTimeoutEnabled. A Dialer among them isn't used.
 func NewPool(o *redis.Options) *Pool {
 	p := &Pool{options: *o, slots: make(chan struct{}, o.PoolSize), busy: make(map[*pooledConn]struct{})}
-	p.options.PoolSize = 2 // with one, go-redis refuses to connect for up to a second after each failure
-	p.options.Protocol = 2 // with 3, it looks for pushed messages before and after each command
+	p.options.PoolSize = 2    // with one, go-redis refuses to connect for up to a second after each failure
+	p.options.Protocol = 2    // with 3, it looks for pushed messages before and after each command
+	p.options.MaxRetries = -1 // commands have none (NoRetry), but the greeting would
 	return p
 }
 
@@ -69,20 +71,10 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 		c.heard = time.Now()
 	}
 	p.judge(now, end, interrupted, cmds)
-	if c.heard.IsZero() && (interrupted || isOver(end)) {
+	if c.heard.IsZero() && cap(p.slots) > 1 && (interrupted || isOver(end)) {
 		p.connectAside()
 	}
-	heardNothing := err != nil && !Unsent(err) && (interrupted || Silent(err))
-	if heardNothing && interrupted {
-		err = locker.ErrNoAnswer // go-redis says that the connection was closed
-	}
-	switch {
-	case heardNothing && !c.opened:
-		return failedDial(p.options.Network, err)
-	case heardNothing && interrupted:
-		return err
-	}
-	return nil // the commands have their errors
+	return c.unheard(err, interrupted)
 }
 
 func isOver(end time.Time) bool { return !end.IsZero() && !time.Now().Before(end) }
@@ -165,6 +157,9 @@ func (p *Pool) waitForSlot(ctx context.Context, end time.Time) error {
 func (p *Pool) put(c *pooledConn, reusable bool, began time.Time) {
 	p.mu.Lock()
 	delete(p.busy, c)
+	if reusable {
+		p.quiet = time.Time{}
+	}
 	if reusable && began.Before(p.settled) {
 		p.doubted, p.settled = time.Time{}, time.Time{}
 	}
@@ -183,8 +178,8 @@ func (p *Pool) put(c *pooledConn, reusable bool, began time.Time) {
 // the idle connections doubtful.
 const silence = time.Second
 
-// LeastSilence is for how long a request must have been without an answer before that says anything of the
-// server or of other connections. A caller may have less time than a server that is well needs.
+// LeastSilence is for how long requests must have been without an answer before that says anything of the
+// server or of other connections. One caller may have less time than a server that is well needs.
 const LeastSilence = 20 * time.Millisecond
 
 // judge draws conclusions for the other connections from how a call has ended. What has ended one
@@ -193,8 +188,7 @@ const LeastSilence = 20 * time.Millisecond
 // may have forgotten all connections that were silent, or the server is slow: an answer that comes
 // later says so.
 func (p *Pool) judge(began, end time.Time, interrupted bool, cmds []redis.Cmder) {
-	after := time.Since(began)
-	silent := interrupted && (after >= silence || isOver(end))
+	silent := interrupted && (time.Since(began) >= silence || isOver(end))
 	for _, cmd := range cmds {
 		switch err := cmd.Err(); {
 		case interrupted, err == nil, Unsent(err):
@@ -205,9 +199,19 @@ func (p *Pool) judge(began, end time.Time, interrupted bool, cmds []redis.Cmder)
 			silent = true
 		}
 	}
-	if silent && after >= LeastSilence {
+	if silent && p.quietFor(began) >= LeastSilence {
 		p.doubtIdle(began)
 	}
+}
+
+// quietFor is for how long nothing was answered when a call that began then has had no answer.
+func (p *Pool) quietFor(began time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.quiet.IsZero() || began.Before(p.quiet) {
+		p.quiet = began
+	}
+	return time.Since(p.quiet)
 }
 
 // doubtIdle has the idle connections on which nothing was heard since then replaced when they are

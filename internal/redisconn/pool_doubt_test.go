@@ -164,6 +164,24 @@ func TestPoolKeepsConnectionsOfCallersWithoutTime(t *testing.T) {
 	}
 }
 
+// Several such deadlines, one after the other, do: not each idle connection is tried.
+func TestPoolDoubtsAfterShortSilences(t *testing.T) {
+	a := newAging(t, redistest.Silence)
+	var asked atomic.Int32
+	a.wait = func() { asked.Add(1) }
+	c := pooledTo(t, &redis.Options{Addr: a.addr, PoolSize: 32})
+	for n := 0; n < 12; n = a.connections() {
+		idle(t, c, 32)
+	}
+	const limit = 5 * time.Millisecond
+	for before := a.age(); a.connections() == before && asked.Load() < 12; {
+		_ = c.SendUntil(t.Context(), time.Now().Add(limit), redisconn.NewCommand(t.Context(), "evalsha", "x", 0))
+	}
+	if n, most := asked.Load(), int32(redisconn.LeastSilence/limit)+1; n > most {
+		t.Errorf("%d connections were tried that have aged, for %v each, want %d at most", n, limit, most)
+	}
+}
+
 // A caller that waits longer than it wants to doubts the idle connections. If its answer comes after all,
 // the server was slow, and they are used again.
 func TestPoolAndALateAnswer(t *testing.T) {

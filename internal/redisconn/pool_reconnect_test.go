@@ -155,6 +155,16 @@ func TestPoolConnectsAside(t *testing.T) {
 	}
 }
 
+// A client of -1 retries has 0 in its options, which a client that is made of these would take for the
+// default, 3. Then a call that is given up while a connection is greeted would return late.
+func TestPoolNeverRetries(t *testing.T) {
+	client := redis.NewClient(&redis.Options{MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	if n := redisconn.Retries(redisconn.NewPool(client.Options())); n != 0 {
+		t.Errorf("a connection has %d retries, want none", n)
+	}
+}
+
 // The answer that the server doesn't know a script comes from the server: the connection stays.
 func TestPoolKeepsAConnectionWithoutTheScript(t *testing.T) {
 	var connections atomic.Int32

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
 )
 
 // pooledConn is a client of go-redis with one connection, which closing the client closes. It is
@@ -140,6 +142,24 @@ func (c *pooledConn) finish() (interrupted bool) {
 	interrupted = c.call.interrupted
 	c.call, c.stopDial = nil, nil
 	return interrupted
+}
+
+// unheard is the error of a call that was interrupted, or that ended before the connection was greeted; nil: the
+// commands have their errors. go-redis says of an interruption that the connection was closed.
+func (c *pooledConn) unheard(err error, interrupted bool) error {
+	switch {
+	case err == nil || Unsent(err) || !interrupted && !Silent(err):
+		return nil
+	case interrupted:
+		err = locker.ErrNoAnswer
+	}
+	switch {
+	case !c.opened:
+		return failedDial(c.client.Options().Network, err)
+	case interrupted:
+		return err
+	}
+	return nil
 }
 
 // keeps reports whether the connection is as it was before the commands. When go-redis connects it
