@@ -122,11 +122,11 @@ func checkConfig(ctx context.Context, config *pgxpool.Config) error {
 // any other one, also with one whose Config was made by ParseConfig of pgconn (conn.go, connect; pgconn.go,
 // ConnectConfig). What it looks at isn't exported. So it is asked, without a way to a server.
 func wasParsed(ctx context.Context, c *pgx.ConnConfig) (ok bool) {
+	defer func() { ok = recover() == nil }()
 	nowhere := c.Copy()
 	nowhere.Tracer = nil
 	nowhere.LookupFunc = func(context.Context, string) ([]string, error) { return nil, errNotNeeded }
 	nowhere.DialFunc = func(context.Context, string, string) (net.Conn, error) { return nil, errNotNeeded }
-	defer func() { ok = recover() == nil }()
 	_, _ = pgx.ConnectConfig(ctx, nowhere)
 	return true
 }
