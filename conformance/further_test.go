@@ -56,7 +56,7 @@ func furtherSabotages() []sabotage {
 		{bug: "each try takes another connection that was idle", harness: toy(flaws{keepsIdle: true}), named: "F52.1", others: "F52.2 F52.4 F52.5 F52.6"},
 		{bug: "connections that were idle stay below a new one", harness: toy(flaws{hidesIdle: true}), named: "F52.1"},
 		{bug: "waiter stays on a connection that the network has forgotten", harness: toy(flaws{waitsOn: true}), named: "F52.3"},
-		{bug: "release is sent on the connection of the acquisition", harness: toy(flaws{releasesOn: true}), named: "F52.4", others: "F52.2 F52.5 F52.6"},
+		{bug: "release is sent on the connection of the acquisition", harness: toy(flaws{releasesOn: true}), named: "F52.4", others: "F52.2 F52.6"},
 		{bug: "a time limit of a renewal by hand looks like the caller's", harness: toyHarness(flaws{}, onLease(func(l locker.Lease) locker.Lease { return hurried{l} })), named: "F52.5"},
 		{bug: "Close gives up a removal without an answer, and says nothing", harness: toy(flaws{closesBriefly: true}), named: "F52.6"},
 		{bug: "a time limit of the backend's own looks like the caller's", harness: mem(onAcquire(limitLikeTheCallers)), named: "B11"},
