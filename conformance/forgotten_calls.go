@@ -20,6 +20,7 @@ const (
 	closeLimit   = 15 * time.Second
 )
 
+// forgottenRelease requires that a release that isn't confirmed in time is sent again until it is.
 func forgottenRelease(t T, h *Harness) {
 	l, link := h.openForgetful(t)
 	other, name := h.OpenLocker(t), step.LockName(t)
@@ -43,9 +44,9 @@ func forgottenRelease(t T, h *Harness) {
 	h.WaitNoResidue(t)
 }
 
-// forgottenRenewal has a lease that only its holder renews, until its deadline is later: a driver may report
-// an earlier answer. It is looked at when it would have ended without that: what the deadline counts from must
-// have reached the service.
+// forgottenRenewal has a lease that only its holder renews, until its deadline is later. After the first
+// deadline another Locker must not get the lock: a renewal that is confirmed has reached the service. (Where
+// Expiry.Slack is long, the service may keep the lock that long without it.)
 func forgottenRenewal(t T, h *Harness) {
 	l, link := h.openForgetful(t)
 	other, name := h.OpenLocker(t), step.LockName(t)

@@ -27,9 +27,9 @@ var (
 	errUnlisted = fmt.Errorf("the list of the queue: %w", locker.ErrNoAnswer)
 )
 
-// children lists the nodes of holder and waiters, in no order, with those of others. A connection that ends
-// sooner than for a slow list was ended by something else, such as a restart of its server. Other errors
-// say that no server was asked.
+// children lists the nodes of holder and waiters, in no order. Nodes of strangers may be among them. A
+// connection that has ended sooner than a slow list would end it was ended by something else, such as a restart of its
+// server. Other errors say that no server was asked.
 func (d lockDir) children() ([]string, *zk.Stat, error) {
 	began := driver.Stamp()
 	names, stat, err := d.s.conn.Children(d.path)

@@ -21,7 +21,7 @@ type watchStream struct {
 	queued      kit.Signal
 	open        bool        // watches are created on it; until then overdue limits its opening
 	unconfirmed int         // watches that the server has not confirmed
-	again       int         // those of them that have begun before
+	again       int         // of these, the ones that have begun before
 	overdue     *time.Timer // runs while there are some
 }
 

@@ -85,7 +85,7 @@ const connectTime = 2 * time.Second
 
 // connectAside makes a connection for later calls, unless it is making one already. On a slow network, the
 // time of a call may end before its new connection can be used. Then that connection is closed, and the next
-// call would begin with another one, and so on.
+// call would begin with another one, and so on. A pool of one connection has no room for it.
 func (p *Pool) connectAside() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -144,20 +144,16 @@ func (c *pooledConn) finish() (interrupted bool) {
 	return interrupted
 }
 
-// unheard is the error of a call that was interrupted, or that ended before the connection was greeted; nil: the
-// commands have their errors. go-redis says of an interruption that the connection was closed.
+// unheard is the error of a call that was interrupted, or on which nothing was heard before the connection was
+// greeted; nil: the commands have their errors. Of an interruption go-redis says that the connection was closed.
 func (c *pooledConn) unheard(err error, interrupted bool) error {
 	switch {
 	case err == nil || Unsent(err) || !interrupted && !Silent(err):
 		return nil
-	case interrupted:
-		err = locker.ErrNoAnswer
-	}
-	switch {
 	case !c.opened:
-		return failedDial(c.client.Options().Network, err)
+		return failedDial(c.client.Options().Network, locker.ErrNoAnswer)
 	case interrupted:
-		return err
+		return locker.ErrNoAnswer
 	}
 	return nil
 }
