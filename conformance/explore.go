@@ -16,7 +16,7 @@ import (
 // Budget says how long [Explore] searches. The zero Budget is a short search.
 type Budget struct {
 	Steps int           // operations in all; zero: 20,000
-	Time  time.Duration // of the real clock; zero: 10 s. The search ends when either is used up
+	Time  time.Duration // real time for all programs; zero: 10 s. The search ends when either is used up
 
 	// Shrink is how long a program that fails is shortened. Zero: 20 s; below zero: not at all.
 	Shrink time.Duration
@@ -112,8 +112,7 @@ type searching struct {
 	b        Budget
 	g        locker.Guarantees
 	traits   traits
-	began    time.Time
-	took     time.Duration
+	took     time.Duration // real time of the programs that were tried
 	limit    time.Duration // of one program in a bubble, on the real clock
 	programs int
 	steps    int
@@ -121,7 +120,7 @@ type searching struct {
 
 func newSearch(t *testing.T, h Harness, b Budget) *searching {
 	t.Helper()
-	s := &searching{t: t, h: h, b: b, limit: programLimit, began: time.Now()}
+	s := &searching{t: t, h: h, b: b, limit: programLimit}
 	// Recorders, because their clean-ups give back what Setup has taken for one program.
 	look := func(f func(t T)) {
 		t.Helper()
@@ -138,10 +137,12 @@ func newSearch(t *testing.T, h Harness, b Budget) *searching {
 
 // run searches until a program fails, or the budget is used up.
 func (s *searching) run() *counterexample {
-	defer func() { s.took = time.Since(s.began) }()
 	programs := s.traits.programs()
-	for seed := s.b.Seed; s.steps < s.b.Steps && time.Since(s.began) < s.b.Time; seed++ {
-		c := s.try(generate(programs, seed))
+	for seed := s.b.Seed; s.steps < s.b.Steps && s.took < s.b.Time; seed++ {
+		program := generate(programs, seed) // may wait for another search, which isn't counted
+		began := time.Now()
+		c := s.try(program)
+		s.took += time.Since(began)
 		if c == nil {
 			continue
 		}

@@ -142,6 +142,18 @@ func fails(t *testing.T, h conformance.Harness, c *conformance.Counterexample) b
 	return false
 }
 
+// TestExploreCountsItsOwnTime has a search that waits for another one as long as it may search. Its
+// first program finds nothing, and one of the next does.
+func TestExploreCountsItsOwnTime(t *testing.T) {
+	t.Parallel()
+	b := conformance.Budget{Time: 2 * time.Second, Shrink: -1}
+	time.AfterFunc(b.Time, conformance.HoldSearches())
+	h := inBubbles(toyHarness(flaws{sessionOwner: true}, plain))
+	if c := conformance.Search(t, h, b, 3); c == nil {
+		t.Error("nothing was found")
+	}
+}
+
 // TestExploreFindsLeftGoroutine has a backend whose goroutine doesn't end: in a bubble that is a
 // panic of synctest, and must be an answer.
 func TestExploreFindsLeftGoroutine(t *testing.T) {

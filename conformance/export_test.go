@@ -37,5 +37,12 @@ func Programs(t *testing.T, h Harness, seed uint64, n int) []Program {
 	return list
 }
 
+// HoldSearches lets no search make a program until release is called, as while another search
+// shortens one.
+func HoldSearches() (release func()) {
+	rapidFlags.Lock()
+	return rapidFlags.Unlock
+}
+
 // HashPairs are the pairs of names that have the same hash.
 var HashPairs = hashPairs
