@@ -15,7 +15,8 @@ import (
 func (m *model) acquired(a *attempt) {
 	calm := m.mustSucceed(a.party, a.began.at, a.returned.at)
 	if a.waits() {
-		calm = m.undisturbed(a.party, a.began.at, a.returned.at)
+		late := m.slow() && errors.Is(a.err, locker.ErrNoAnswer)
+		calm = !late && m.undisturbed(a.party, a.began.at, a.returned.at)
 	}
 	switch {
 	case (a.lease == nil) == (a.err == nil):

@@ -120,12 +120,15 @@ func (m *model) reachable(p *party, from, to time.Time) bool {
 	return true
 }
 
+// slow reports whether the machine may be too late for the time limits of a request, which are parts of
+// the TTL: it may be late by half a TTL.
+func (m *model) slow() bool { return m.h.TTL > 0 && m.h.Slack >= m.h.TTL/2 }
+
 // mustSucceed reports whether a call of p that waited for nothing between the two moments has no
-// excuse for failing. A machine that may be late by half a TTL may also be too late for the time
-// limits of a request, which are parts of the TTL.
+// excuse for failing.
 func (m *model) mustSucceed(p *party, from, to time.Time) bool {
-	slow := m.h.TTL > 0 && m.h.Slack >= m.h.TTL/2 && to.Sub(from) > m.h.TTL/10
-	return !slow && m.undisturbed(p, from, to)
+	late := m.slow() && to.Sub(from) > m.h.TTL/10
+	return !late && m.undisturbed(p, from, to)
 }
 
 // recovering reports whether the service may have granted nothing at some time in the span, because
@@ -218,14 +221,17 @@ func (m *model) mayBeLost(a *attempt, now time.Time) bool {
 	if a.doubt != "" {
 		return true
 	}
+	over := !deadline.IsZero() && !now.Before(deadline)
+	if over && m.h.Slack >= m.inForce(a)/2 {
+		return true // a machine that may be late by that time may be too late for all renewals
+	}
 	if m.attached() {
 		return m.disturbed(p, a.began.at.Add(-m.grace()), now, anyFault)
 	}
-	if !deadline.IsZero() && !now.Before(deadline) {
+	if over {
 		// From half a TTL before the deadline on, there was time for a renewal that succeeds.
-		// But a machine that may be late by that time may be too late for all renewals.
 		calm := m.inForce(a)/2 + m.h.Slack
-		return m.h.Slack >= m.inForce(a)/2 || m.disturbed(p, deadline.Add(-calm), now, anyFault)
+		return m.disturbed(p, deadline.Add(-calm), now, anyFault)
 	}
 	if m.h.guarantees.Expiry.By == locker.ExpirySession {
 		// The service may end a session that was silent, or of which it has heard too late.

@@ -92,7 +92,7 @@ func TestExploreFinds(t *testing.T) {
 	} {
 		t.Run(test.bug, func(t *testing.T) {
 			t.Parallel()
-			c := conformance.Search(t, test.h, conformance.Budget{Steps: 60_000, Time: time.Minute, Shrink: -1}, 1)
+			c := conformance.Search(t, test.h, conformance.Budget{Steps: 60_000, Time: 10 * time.Minute, Shrink: -1}, 1)
 			if c == nil {
 				t.Fatal("nothing was found")
 			}
@@ -146,7 +146,7 @@ func fails(t *testing.T, h conformance.Harness, c *conformance.Counterexample) b
 // first program finds nothing, and one of the next does.
 func TestExploreCountsItsOwnTime(t *testing.T) {
 	t.Parallel()
-	b := conformance.Budget{Time: 2 * time.Second, Shrink: -1}
+	b := conformance.Budget{Time: 5 * time.Second, Shrink: -1}
 	time.AfterFunc(b.Time, conformance.HoldSearches())
 	h := inBubbles(toyHarness(flaws{sessionOwner: true}, plain))
 	if c := conformance.Search(t, h, b, 3); c == nil {

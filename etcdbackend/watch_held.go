@@ -130,6 +130,7 @@ func (w *watches) forget(l *lock) {
 		w.stream.Remove(one)
 	}
 	delete(w.held.watched, l)
+	delete(w.held.unwatched, l)
 }
 
 func (h *heldWatches) stop() {

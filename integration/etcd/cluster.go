@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -140,27 +141,36 @@ func (s *Service) command(m *etcdMember) []string {
 	}
 }
 
-// secure creates the users, and then enables authentication.
+// secure creates the users, and then enables authentication. Each step may be made again: the servers of a
+// busy machine may elect another leader meanwhile.
 func (s *Service) secure(ctx context.Context) error {
 	admin := s.Members[0].admin
 	end := clientv3.GetPrefixRangeEnd(etcdPrefix)
-	for _, step := range []func() error{
-		func() error { _, err := admin.UserAdd(ctx, "root", Password); return err },
-		func() error { _, err := admin.UserGrantRole(ctx, "root", "root"); return err },
-		func() error { _, err := admin.UserAdd(ctx, etcdUser, Password); return err },
-		func() error { _, err := admin.RoleAdd(ctx, etcdUser); return err },
-		func() error {
+	for _, step := range []func(context.Context) error{
+		func(ctx context.Context) error { _, err := admin.UserAdd(ctx, "root", Password); return err },
+		func(ctx context.Context) error { _, err := admin.UserGrantRole(ctx, "root", "root"); return err },
+		func(ctx context.Context) error { _, err := admin.UserAdd(ctx, etcdUser, Password); return err },
+		func(ctx context.Context) error { _, err := admin.RoleAdd(ctx, etcdUser); return err },
+		func(ctx context.Context) error {
 			_, err := admin.RoleGrantPermission(ctx, etcdUser, etcdPrefix, end, clientv3.PermissionType(clientv3.PermReadWrite))
 			return err
 		},
-		func() error { _, err := admin.UserGrantRole(ctx, etcdUser, etcdUser); return err },
-		func() error { _, err := admin.AuthEnable(ctx); return err },
+		func(ctx context.Context) error { _, err := admin.UserGrantRole(ctx, etcdUser, etcdUser); return err },
+		func(ctx context.Context) error { _, err := admin.AuthEnable(ctx); return err },
 	} {
-		if err := step(); err != nil {
+		if err := itest.Until(ctx, func(ctx context.Context) error { return unlessThere(step(ctx)) }); err != nil {
 			return err
 		}
 	}
 	return s.wait(ctx)
+}
+
+// unlessThere is err, or nil if what was to be created is there.
+func unlessThere(err error) error {
+	if errors.Is(err, rpctypes.ErrUserAlreadyExist) || errors.Is(err, rpctypes.ErrRoleAlreadyExist) {
+		return nil
+	}
+	return err
 }
 
 // wait returns when all members serve all requests, and have the same leader.

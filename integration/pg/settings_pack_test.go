@@ -27,7 +27,7 @@ func (s *Service) settingsPack() []conformance.Case {
 
 // roleSettings waits, and holds a lease, for longer than all of the timeouts.
 func (s *Service) roleSettings(t conformance.T, _ *conformance.Harness) {
-	const timeout, longer = 500 * time.Millisecond, 800 * time.Millisecond // they hold for a busy server until a connection has set its own
+	const timeout, longer = 2 * time.Second, 2500 * time.Millisecond // they hold for a busy server until a connection has set its own
 	settings := map[string]string{
 		"lock_timeout":                        "10ms",
 		"statement_timeout":                   timeout.String(),
@@ -47,7 +47,7 @@ func (s *Service) roleSettings(t conformance.T, _ *conformance.Harness) {
 		"row_security":                        "off",
 	}
 	if admin[int](t, s, "select current_setting('server_version_num')::int") >= 17_00_00 {
-		settings["transaction_timeout"] = "490ms"
+		settings["transaction_timeout"] = "1990ms"
 	}
 	step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t)) // what is made on first use is there
 	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" reset all") })

@@ -177,10 +177,10 @@ func TestRedisAlert(t *testing.T) {
 	// The same applies when the waiter before them gives up.
 	between := b.acquisition("one")
 	between.ttl = itest.ShortTTL
-	b.Admin.PExpire(t.Context(), key(b.Name), itest.ShortTTL)
+	b.Admin.PExpire(t.Context(), key(b.Name), itest.ShortWait)
 	want(t, between.acquire(), isQueued)
 	long.release()
-	if ms := heard(three, last); ms <= 0 || ms > itest.ShortTTL.Milliseconds() {
-		t.Errorf("it was notified to ask in %d ms, want at most %v", ms, itest.ShortTTL)
+	if ms := heard(three, last); ms <= 0 || ms > itest.ShortWait.Milliseconds() {
+		t.Errorf("it was notified to ask in %d ms, want at most %v", ms, itest.ShortWait)
 	}
 }

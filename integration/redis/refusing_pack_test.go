@@ -104,11 +104,14 @@ func (s *Service) evicting(t conformance.T, _ *conformance.Harness) {
 func (s *Service) clientPause(t conformance.T, _ *conformance.Harness) {
 	for _, mode := range []string{"all", "write"} {
 		l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-		lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-		s.all(t, "client", "pause", (itest.ShortTTL / 4).Milliseconds(), mode)
-		step.Pass(t, 2*itest.ShortTTL)
+		const ttl = 2 * itest.ShortTTL
+		lease := step.Acquire(t, l, name, locker.WithTTL(ttl))
+		s.all(t, "client", "pause", (ttl / 4).Milliseconds(), mode)
+		step.Pass(t, 2*ttl)
 		step.WantLive(t, lease, other)
+		step.Release(t, lease)
 
+		lease = step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 		s.all(t, "client", "pause", (3 * itest.ShortTTL).Milliseconds(), mode)
 		waiter := step.StartAcquire(t, other, name)
 		step.LostWithin(t, itest.ShortTTL+itest.ShortWait, lease)
@@ -119,14 +122,14 @@ func (s *Service) clientPause(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// debugSleep blocks the server for three TTLs.
+// debugSleep blocks the server for four TTLs.
 func (s *Service) debugSleep(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 	step.FreeWithin(t, 0, other, step.LockName(t)) // and connects
 	slept := make(chan error, 1)
 	go func() {
-		slept <- s.Nodes[0].Admin.Do(context.WithoutCancel(t.Context()), "debug", "sleep", (3 * itest.ShortTTL).Seconds()).Err()
+		slept <- s.Nodes[0].Admin.Do(context.WithoutCancel(t.Context()), "debug", "sleep", (4 * itest.ShortTTL).Seconds()).Err()
 	}()
 	t.Cleanup(func() {
 		if err := <-slept; err != nil {
@@ -147,13 +150,13 @@ func (s *Service) debugSleep(t conformance.T, _ *conformance.Harness) {
 	if _, err := locker.TryAcquire(ctx, other, name); err == nil || errors.Is(err, locker.ErrHeld) {
 		t.Errorf("TryAcquire on a server that hangs = %v, want an error that is not ErrHeld", err)
 	}
-	if took := time.Since(began); took > 2*itest.ShortTTL {
+	if took := time.Since(began); took > 3*itest.ShortTTL {
 		t.Errorf("TryAcquire with a limit of %v returned after %v", itest.ShortTTL, took)
 	}
 	waiter := step.StartAcquire(t, other, name)
 	step.LostWithin(t, itest.ShortTTL+itest.ShortWait, lease)
 	waiter.WantPending(t)
-	if !waiter.Returned(4*itest.ShortTTL + itest.ShortWait) {
+	if !waiter.Returned(5*itest.ShortTTL + itest.ShortWait) {
 		t.Fatalf("Acquire has not returned after the server was back")
 	}
 	if waiter.Err != nil { // its request has hung for too long

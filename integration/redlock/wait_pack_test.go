@@ -95,12 +95,26 @@ func (s *Service) nextOfTheSameLocker(t conformance.T, _ *conformance.Harness) {
 	step.Release(t, lease)
 }
 
-// shorterLease has a lease pass to a holder with a shorter TTL, which is cut off at once.
+// shorterLease has a lease pass to a holder with a shorter TTL, which is cut off at once. A busy machine may be
+// late, but not each time.
 func (s *Service) shorterLease(t conformance.T, _ *conformance.Harness) {
 	const (
 		short = 400 * time.Millisecond
 		busy  = 400 * time.Millisecond // with this, less than a waiter waits that has asked as the second
 	)
+	limit := short + redlockbackend.Guarantees().Expiry.Slack + busy
+	var took time.Duration
+	for range 3 {
+		if took = s.afterShorterLease(t, short); took <= limit {
+			return
+		}
+	}
+	t.Errorf("the next one had the lock %v after the holder with a TTL of %v was cut off, want %v at most", took, short, limit)
+}
+
+// afterShorterLease returns how long the next one had to wait.
+func (s *Service) afterShorterLease(t conformance.T, short time.Duration) time.Duration {
+	t.Helper()
 	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	dying, link := s.linked(t)
 	dying = step.CloseAtEnd(t, dying)
@@ -114,9 +128,8 @@ func (s *Service) shorterLease(t conformance.T, _ *conformance.Harness) {
 	link.Cut()
 	began := time.Now()
 	granted := next.Granted(t, itest.ShortWait)
-	if took, limit := time.Since(began), short+redlockbackend.Guarantees().Expiry.Slack+busy; took > limit {
-		t.Errorf("the next one had the lock %v after the holder with a TTL of %v was cut off, want %v at most", took, short, limit)
-	}
+	took := time.Since(began)
 	link.Heal()
 	step.Release(t, granted)
+	return took
 }

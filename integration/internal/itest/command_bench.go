@@ -10,11 +10,20 @@ import (
 	"testing"
 )
 
+const (
+	// benchTTL is long enough for a busy machine: a lease that is renewed late has a third of it left.
+	benchTTL = 3 * commandTTL
+
+	// removedIn is how long the servers may need to clear away what was removed. A lock that was left to
+	// its TTL is still there then.
+	removedIn = benchTTL / 3
+)
+
 // bench runs locker bench on a service, which must be fit, and interrupts another run of it. Nothing
 // is left of either. LOCKER_BENCH has other flags, for figures: then there is one run, and the servers
 // may need longer to clear away what was removed.
 func bench(t *testing.T, binary string, s CommandService) {
-	flags := []string{"--for", "2s", "--leases", "200", "--ttl", commandTTL.String()}
+	flags := []string{"--for", "2s", "--leases", "200", "--ttl", benchTTL.String()}
 	own, figures := os.LookupEnv("LOCKER_BENCH")
 	if figures {
 		flags = strings.Fields(own)
@@ -30,7 +39,7 @@ func bench(t *testing.T, binary string, s CommandService) {
 		return
 	}
 	wantResidue(t, s.Residue, removedIn)
-	interrupted := startCommand(t, binary, s.URL, "bench", "--for", "500ms", "--leases", "200", "--ttl", commandTTL.String())
+	interrupted := startCommand(t, binary, s.URL, "bench", "--for", "500ms", "--leases", "200", "--ttl", benchTTL.String())
 	for line := ""; !strings.HasPrefix(line, "hand-off "); { // the leases are being acquired now, or held
 		line = interrupted.line(t)
 	}

@@ -16,10 +16,6 @@ import (
 // commandTTL is a TTL that every service serves, and in which a busy machine renews a lease.
 const commandTTL = 5 * time.Second
 
-// removedIn is how long the servers may need to clear away what was removed. A lock that was left to
-// its TTL is still there then.
-const removedIn = commandTTL / 2
-
 // CommandService is a service for the command, and of one test alone.
 type CommandService struct {
 	URL           string
