@@ -36,7 +36,8 @@ type node struct {
 	conn   *redisconn.Conn
 	words  *serverWords
 
-	silent  atomic.Bool  // the latest request was not answered in time
+	silent  atomic.Bool // the latest request was not answered in time
+	quiet   redisconn.Quiet
 	waiting atomic.Int32 // requests about one lock that are not answered yet
 
 	// lanes are the ways of requests about one lock. Requests that join go out as one call of one
@@ -104,7 +105,7 @@ func (n *node) run(ctx context.Context, s *redisconn.Script, items ...*item) []r
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	began := time.Now()
 	val, err := n.send(ctx, c, false)
-	n.noteSilence(err, time.Since(began))
+	n.noteSilence(err, began)
 	if err != nil && redisconn.Says(err, "NOSCRIPT") && ctx.Err() == nil {
 		val, err = n.send(ctx, c, true)
 	}
@@ -114,13 +115,16 @@ func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	return parseReplies(val, max(len(c.items), 1))
 }
 
-// noteSilence notes whether the server was silent, from how a request has ended after some time.
-func (n *node) noteSilence(err error, after time.Duration) {
-	silent := err != nil && redisconn.Silent(redisconn.Overdue(err))
-	if errors.Is(err, kit.ErrNotSent) || silent && after < redisconn.LeastSilence {
-		return // that says nothing
+// noteSilence notes whether the server was silent, from how a request has ended that began then.
+func (n *node) noteSilence(err error, began time.Time) {
+	switch {
+	case errors.Is(err, kit.ErrNotSent): // that says nothing
+	case err == nil || !redisconn.Silent(redisconn.Overdue(err)):
+		n.quiet.Answered()
+		n.silent.Store(false)
+	case n.quiet.IsSilence(began):
+		n.silent.Store(true)
 	}
-	n.silent.Store(silent)
 }
 
 func (n *node) send(ctx context.Context, c *call, whole bool) (any, error) {

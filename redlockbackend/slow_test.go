@@ -99,6 +99,22 @@ func TestSilenceTakesTime(t *testing.T) {
 	}
 }
 
+// Several such requests, one after the other, do: the server may be gone.
+func TestShortSilencesAddUp(t *testing.T) {
+	const limit = redisconn.LeastSilence / 2
+	c, l := grantedByAll(t)
+	c.answer("renew", silent, silent, silent)
+	for began := time.Now(); !redlockbackend.IsSilent(c.Driver, 2); {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("no request of %v was answered for 10 s, and the server doesn't count as silent", limit)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		c.Renew(ctx, []driver.Lock{l}, func(int, driver.Instant, error) {})
+		cancel()
+		redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	}
+}
+
 // One server that has restarted answers that it takes no part yet, and the others don't answer. Nobody may hold
 // the lock, or somebody: the service has failed, and that isn't decided before the last one has had its time.
 func TestOneServerThatWaitsIsNoMajority(t *testing.T) {

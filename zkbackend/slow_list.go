@@ -39,8 +39,9 @@ func (d lockDir) children() ([]string, *zk.Stat, error) {
 	return names, stat, err
 }
 
-// listPause comes before a queue is listed again whose list hasn't arrived: an eighth of the TTL at most,
-// then twice as long each time, up to the TTL.
+// listPause comes before a queue is listed again whose list hasn't arrived: an eighth of the TTL and a second at
+// most, because the server may have stopped, and the next one have a list; then twice as long each time, up to the
+// TTL.
 type listPause struct{ longest time.Duration }
 
 // after waits if err says that a list hasn't arrived, until ctx or the session is over at most.
@@ -49,7 +50,7 @@ func (p *listPause) after(ctx context.Context, err error, s *session) {
 		p.longest = 0
 		return
 	}
-	p.longest = min(max(2*p.longest, s.ttl/8), s.ttl)
+	p.longest = min(max(2*p.longest, min(s.ttl/8, time.Second)), s.ttl)
 	timer := time.NewTimer(p.longest/2 + rand.N(p.longest/2))
 	defer timer.Stop()
 	select {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/zkbackend"
 )
 
 // crowd makes a long queue for a lock, whose list arrives slowly from now on: renewals wait behind it, and
@@ -111,6 +112,26 @@ func TestWaiterWhenListIsFastAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A list that doesn't arrive, because its server has stopped, is asked of the next one: soon, also with a long
+// TTL.
+func TestListOfTheNextServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const long = time.Minute
+		s := newServer(t)
+		s.way = time.Millisecond
+		l := open(t, s, zkbackend.WithDefaultTTL(long))
+		release(t, acquire(t, l, "a"))
+		speedUp := s.crowd("a")
+		s.mu.Lock()
+		s.trickle = time.Hour
+		s.mu.Unlock()
+		time.AfterFunc(zkbackend.AnswerTimeout(long)+100*time.Millisecond, speedUp)
+		if _, err := locker.TryAcquire(t.Context(), l, "a"); !errors.Is(err, locker.ErrHeld) {
+			t.Errorf("TryAcquire = %v, want ErrHeld", err)
+		}
+	})
 }
 
 // An acquisition looks for its own node in the list, and its removal does.

@@ -26,7 +26,7 @@ type Pool struct {
 	aside   bool      // connectAside is making a connection
 	doubted time.Time // an idle connection on which nothing was heard since then may be dead; zero: none may
 	settled time.Time // a call that began before that, and is answered after all, ends the doubt
-	quiet   time.Time // when the first call began of those that had no answer since the last answer; zero: none
+	quiet   Quiet
 	closed  bool
 }
 
@@ -158,7 +158,7 @@ func (p *Pool) put(c *pooledConn, reusable bool, began time.Time) {
 	p.mu.Lock()
 	delete(p.busy, c)
 	if reusable {
-		p.quiet = time.Time{}
+		p.quiet.Answered()
 	}
 	if reusable && began.Before(p.settled) {
 		p.doubted, p.settled = time.Time{}, time.Time{}
@@ -178,10 +178,6 @@ func (p *Pool) put(c *pooledConn, reusable bool, began time.Time) {
 // the idle connections doubtful.
 const silence = time.Second
 
-// LeastSilence is for how long requests must have been without an answer before that says anything of the
-// server or of other connections. One caller may have less time than a server that is well needs.
-const LeastSilence = 20 * time.Millisecond
-
 // judge draws conclusions for the other connections from how a call has ended. What has ended one
 // connection may have ended all, and each further try of a request would find another dead one. A
 // server that is a replica now has the other connections as well. Where nothing was heard, a firewall
@@ -199,19 +195,9 @@ func (p *Pool) judge(began, end time.Time, interrupted bool, cmds []redis.Cmder)
 			silent = true
 		}
 	}
-	if silent && p.quietFor(began) >= LeastSilence {
+	if silent && p.quiet.IsSilence(began) {
 		p.doubtIdle(began)
 	}
-}
-
-// quietFor is for how long nothing was answered when a call that began then has had no answer.
-func (p *Pool) quietFor(began time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.quiet.IsZero() || began.Before(p.quiet) {
-		p.quiet = began
-	}
-	return time.Since(p.quiet)
 }
 
 // doubtIdle has the idle connections on which nothing was heard since then replaced when they are
