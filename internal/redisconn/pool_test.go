@@ -50,7 +50,7 @@ func pooledTo(t *testing.T, o *redis.Options) *redisconn.Conn {
 // atOnce fails the test if something takes as long as a timeout of go-redis, which is five seconds.
 func atOnce(t *testing.T, what string, since time.Time) {
 	t.Helper()
-	if took := time.Since(since); took > 4*time.Second {
+	if took := time.Since(since); took > 3*time.Second {
 		t.Errorf("%s after %v, want it at once", what, took)
 	}
 }
