@@ -109,6 +109,19 @@ func together[C any](t *testing.T, cases []C, name func(C) string, run func(*tes
 	all.Wait()
 }
 
+// orAgain makes a test once more if it fails: this process may have been so slow that a time limit had passed.
+func orAgain(t *testing.T, test func() error) {
+	t.Helper()
+	err := test()
+	if err != nil {
+		t.Logf("%v; once more", err)
+		err = test()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func drive(t *testing.T, c clientv3.Config) driver.Driver {
 	t.Helper()
 	c.Logger = zap.NewNop()

@@ -59,9 +59,10 @@ func TestRenewIsOneMessage(t *testing.T) {
 func TestAnsweredBeforeTheRest(t *testing.T) {
 	for what, rest := range map[string]string{"silence": "", "a broken connection": hangUp} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			f := newFake(t)
 			for _, d := range []driver.Driver{f.driver(t, nil), f.ownDriver(t)} {
-				const ttl = 600 * time.Millisecond
+				const ttl = 3 * time.Second
 				f.answers(granted, gone, rest)
 				r := renewAll(t, d, ttl/4, newLock(t, d, ttl), newLock(t, d, ttl), newLock(t, d, ttl))
 				r.until(t, "nil, ErrLost and an error that is not ErrLost", func(got []error) bool {
@@ -78,6 +79,11 @@ func TestAnsweredAfterTheNextRenewal(t *testing.T) {
 	f := newFake(t)
 	for _, d := range []driver.Driver{f.driver(t, nil), f.ownDriver(t)} {
 		const ttl = 3 * time.Second
+		l := newLock(t, d, ttl)
+		f.answers(granted)
+		if err := renewAll(t, d, ttl, l).last()[0]; err != nil { // which connects
+			t.Errorf("Renew reports %v", err)
+		}
 		held := make(chan struct{})
 		var calls atomic.Int32
 		f.does(func([]string) string {
@@ -86,8 +92,7 @@ func TestAnsweredAfterTheNextRenewal(t *testing.T) {
 			}
 			return granted
 		})
-		l := newLock(t, d, ttl)
-		first := renewAll(t, d, ttl/30, l)
+		first := renewAll(t, d, ttl/10, l)
 		if err := first.last()[0]; !errors.Is(err, locker.ErrNoAnswer) || !strings.Contains(err.Error(), f.addr) {
 			t.Errorf("Renew reports %v, want ErrNoAnswer and the address %s", err, f.addr)
 		}

@@ -16,6 +16,7 @@ var bob = locker.Breach{By: "bob@ops-1", Reason: "hangs since 17:50", At: time.U
 const denied = "-NOPERM this user has no permissions to run the 'evalsha' command\r\n"
 
 func TestBreakNeedsAMajority(t *testing.T) {
+	t.Parallel()
 	own, free := onServer("own 7"), onServer("")
 	atOnce := bob
 	atOnce.AtOnce = true
@@ -44,7 +45,8 @@ func TestBreakNeedsAMajority(t *testing.T) {
 		{"breaking is denied where it matters", bob, []string{own, own, own}, []string{text("marked 9"), denied, denied}, 0, nil, "1 of 3 servers have"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			cl := newCluster(t, 3, 300*time.Millisecond)
+			t.Parallel()
+			cl := newCluster(t, 3, time.Second)
 			cl.answer("inspect", c.look...)
 			cl.answer("break", c.answers...)
 			effect, err := cl.Driver.(driver.Breaker).Break(t.Context(), "a", 7, c.b)
@@ -110,6 +112,7 @@ func TestHolderLearnsOfABreak(t *testing.T) {
 
 // While a majority without the mark renews the lease, nothing has been taken away.
 func TestInspectShowsABreak(t *testing.T) {
+	t.Parallel()
 	mark, own := onServer("!own 7\n0 web\n"+driver.FormatBreach(bob)), onServer("own 7\n0 web")
 	for _, c := range []struct {
 		what    string
@@ -121,7 +124,7 @@ func TestInspectShowsABreak(t *testing.T) {
 		{"on one of those that answer", []string{own, mark, silent}, true},
 		{"on a minority", []string{own, mark, own}, false},
 	} {
-		cl := newCluster(t, 3, 100*time.Millisecond)
+		cl := newCluster(t, 3, 500*time.Millisecond)
 		cl.answer("inspect", c.answers...)
 		s, err := cl.Driver.(driver.Inspector).Inspect(t.Context(), "a", locker.Look{})
 		if err != nil || s.Holder == nil || s.Holder.Owner != "own" || s.Holder.Token != 7 || s.Holder.Holder != "web" || len(s.Partial) > 0 {

@@ -39,7 +39,8 @@ func eventually(t *testing.T, check func() error) {
 
 // A majority is enough, and nobody waits for the rest, or sends anything twice.
 func TestMajorityGrants(t *testing.T) {
-	c := newCluster(t, 5, 100*time.Millisecond)
+	t.Parallel()
+	c := newCluster(t, 5, 500*time.Millisecond)
 	c.answer("acquire", raised, hangUp, raised, silent, raised)
 	l := c.lock(t, false)
 	before, wall := driver.Stamp(), time.Now().UnixMicro()
@@ -154,7 +155,8 @@ func TestSplitVoteIsRepeated(t *testing.T) {
 // Nobody waits for a minority that was silent the last time. A majority that was is asked as if
 // nothing had been: the network was cut, and is back.
 func TestSilentMajorityIsHeardAgain(t *testing.T) {
-	c := newCluster(t, 3, 50*time.Millisecond)
+	t.Parallel()
+	c := newCluster(t, 3, 500*time.Millisecond)
 	c.answer("acquire", raised, silent, silent)
 	c.answer("release", text("released"), silent, silent) // which is news of them as well
 	if _, err := c.lock(t, true).Acquire(t.Context()); !errors.Is(err, locker.ErrNoAnswer) || errors.Is(err, locker.ErrHeld) {
@@ -169,7 +171,8 @@ func TestSilentMajorityIsHeardAgain(t *testing.T) {
 // Held is said only when a majority has answered; otherwise the service has failed, and the error
 // names each server.
 func TestFailedIsNotHeld(t *testing.T) {
-	c := newCluster(t, 3, 50*time.Millisecond)
+	t.Parallel()
+	c := newCluster(t, 3, 500*time.Millisecond)
 	c.answer("acquire", heldByA, hangUp, silent)
 	for _, noWait := range []bool{true, false} {
 		_, err := c.lock(t, noWait).Acquire(t.Context())
@@ -202,6 +205,7 @@ func TestFailedIsNotHeld(t *testing.T) {
 // A server with another longest TTL makes the call a mistake of the program only if a majority has one. Otherwise the
 // lock can be acquired again when another server is back, so the error is the service's, and names the reason.
 func TestWrongLongestTTLOfAMinority(t *testing.T) {
+	t.Parallel()
 	differs := redistest.Bulk("differs 20000")
 	for _, test := range []struct {
 		name, outcome string
@@ -214,7 +218,7 @@ func TestWrongLongestTTLOfAMinority(t *testing.T) {
 		{"two of five differ", locker.OutcomeError, []string{differs, hangUp, differs, raised, raised}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newCluster(t, len(test.answers), 50*time.Millisecond)
+			c := newCluster(t, len(test.answers), 500*time.Millisecond)
 			c.answer("acquire", test.answers...)
 			for _, noWait := range []bool{true, false} {
 				_, err := c.lock(t, noWait).Acquire(t.Context())

@@ -122,9 +122,11 @@ func onServer(lease string) string {
 	return "*2\r\n" + redistest.Bulk("0") + "*4\r\n" + redistest.Bulk(redlockbackend.LockKey("redlock:", "a", 0)) + value + ":5000\r\n:0\r\n"
 }
 
-// A held lock isn't shown as free because the servers that know it are silent.
+// A held lock isn't shown as free because the servers that know it don't answer. (Most of the time that one
+// ends its connections, which takes no time.)
 func TestInspectWhileAMinorityIsSilent(t *testing.T) {
-	c := newCluster(t, 3, 50*time.Millisecond)
+	t.Parallel()
+	c := newCluster(t, 3, 500*time.Millisecond)
 	l := driver.New(c.Driver, driver.Config{})
 	look := func() (s locker.Status, errs [2]error, listed []locker.Status) {
 		s, errs[0] = locker.Inspect(t.Context(), l, "a", locker.Look{})
@@ -141,15 +143,15 @@ func TestInspectWhileAMinorityIsSilent(t *testing.T) {
 	if s, errs, listed := look(); errs[0] != nil || errs[1] != nil || s.Holder == nil || len(listed) != 1 || listed[0].Holder == nil {
 		t.Errorf("held on the two that answer: %+v, listed %+v, %v", s, listed, errs)
 	}
-	c.answer("inspect", onServer(""), onServer(""), silent)
+	c.answer("inspect", onServer(""), onServer(""), hangUp)
 	if s, errs, listed := look(); errs[0] != nil || errs[1] != nil || s.Holder != nil || len(listed) != 0 {
 		t.Errorf("free on the two that answer: %+v, listed %+v, %v", s, listed, errs)
 	}
-	c.answer("inspect", onServer("own 7"), onServer(""), silent)
+	c.answer("inspect", onServer("own 7"), onServer(""), hangUp)
 	s, errs, listed := look()
 	for i, err := range errs {
 		if err == nil || !strings.Contains(err.Error(), c.servers[2].addr) || strings.Contains(err.Error(), c.servers[0].addr) {
-			t.Errorf("held on one of the two that answer: call %d = %v, want an error that names the silent one", i, err)
+			t.Errorf("held on one of the two that answer: call %d = %v, want an error that names the other one", i, err)
 		}
 	}
 	if s.Holder != nil || len(listed) != 0 {

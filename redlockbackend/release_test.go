@@ -3,6 +3,7 @@ package redlockbackend_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,7 +62,8 @@ func TestReleases(t *testing.T) {
 
 // A release has more time than an acquisition: its answer is worth something until the TTL is over.
 func TestReleaseHasTheWholeTTL(t *testing.T) {
-	const ttl, takes = 2 * time.Second, 1200 * time.Millisecond
+	t.Parallel()
+	const ttl, takes = 4 * time.Second, 2200 * time.Millisecond
 	c := newCluster(t, 3, time.Minute)
 	c.answer("acquire", raised, raised, raised)
 	for _, s := range c.servers {
@@ -99,24 +101,34 @@ func TestUnreachableServerHasNothing(t *testing.T) {
 // A message goes on when a caller has left it, for as long as a server has to answer. The tombstone
 // must not end before that, however short the TTL is.
 func TestTombstoneOutlastsTheRequest(t *testing.T) {
-	const serverTimeout = time.Second
-	c := newCluster(t, 3, serverTimeout)
-	for _, ttl := range []time.Duration{100 * time.Millisecond, 30 * time.Second} {
-		c.answer("acquire", silent, silent, silent)
+	const serverTimeout = 10 * time.Second
+	for _, ttl := range []time.Duration{5 * time.Second, 30 * time.Second} {
+		c := newCluster(t, 3, serverTimeout)
 		l, err := c.Lock(request(ttl), func(error) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if _, err := l.Acquire(ctx); err == nil {
-			t.Fatal("Acquire = nil, and no server has answered")
+		var open []func()
+		for _, s := range c.servers {
+			open = append(open, s.gated(t, "acquire", hangUp))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := waiting(ctx, l)
+		for i := range c.servers {
+			c.asked(t, i, "acquire", 1)
 		}
 		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Acquire = %v, want the context's end", err)
+		}
+		for _, answer := range open {
+			answer()
+		}
 		eventually(t, func() error { return l.Release(t.Context()) })
 		for i, s := range c.servers {
-			calls := s.list()
-			if last := calls[len(calls)-1]; last.script != "release" || last.ttl < serverTimeout || last.ttl < ttl {
-				t.Errorf("server %d: %s sets a tombstone for %v, want %v at least, and the TTL of %v", i, last.script, last.ttl, serverTimeout, ttl)
+			calls := slices.DeleteFunc(s.list(), func(c call) bool { return c.script != "release" })
+			if n := len(calls); n == 0 || calls[n-1].ttl < serverTimeout || calls[n-1].ttl < ttl {
+				t.Errorf("server %d: the releases are %+v, want a tombstone for %v at least, and the TTL of %v", i, calls, serverTimeout, ttl)
 			}
 		}
 	}

@@ -27,6 +27,7 @@ func TestRaise(t *testing.T) {
 		{"the lock was lost meanwhile", []string{short, short, heldByA}, []string{gone, raised, ""}, 0, nil, locker.ErrHeld},
 	} {
 		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
 			cl := newCluster(t, 3, time.Second)
 			cl.answer("acquire", c.acquire...)
 			cl.answer("raise", c.raise...)

@@ -62,6 +62,7 @@ func TestSlowServerRenewsAll(t *testing.T) {
 // Nobody waits for a server that was silent the last time, as long as the others can decide without
 // it.
 func TestServerThatWasSilentDecides(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		other  string
 		noWait bool
@@ -86,7 +87,7 @@ func TestServerThatWasSilentDecides(t *testing.T) {
 func TestSilenceTakesTime(t *testing.T) {
 	c, l := grantedByAll(t)
 	c.answer("renew", silent, silent, silent)
-	for _, limit := range []time.Duration{3 * time.Millisecond, 2 * redisconn.LeastSilence} {
+	for _, limit := range []time.Duration{3 * time.Millisecond, 10 * redisconn.LeastSilence} {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		c.Renew(ctx, []driver.Lock{l}, func(int, driver.Instant, error) {})
@@ -227,8 +228,8 @@ func TestQuestionsReturnWhenTheirCallersLeave(t *testing.T) {
 		cancel()
 		cancelled := time.Now()
 		err := <-done
-		if took := time.Since(cancelled); !errors.Is(err, locker.ErrNoAnswer) || took > time.Second {
-			t.Errorf("%s = %v after %v, want that no answer has come, at once", what, err, took)
+		if took := time.Since(cancelled); !errors.Is(err, locker.ErrNoAnswer) || took > 4*time.Second {
+			t.Errorf("%s = %v after %v, want that no answer has come, before a server's time is over", what, err, took)
 		}
 	}
 }

@@ -14,8 +14,9 @@ import (
 
 // A waiter survives a service that fails for a moment, but not for long.
 func TestWaiterAndFailingService(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, time.Second)
-	l, err := c.Lock(request(400*time.Millisecond), func(error) {})
+	l, err := c.Lock(request(2*time.Second), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +152,9 @@ func (c timed) Err() error {
 // A waiter whose time is up while the servers have been silent for more than a second doesn't know that
 // the lock is held.
 func TestWaiterWithSilentServersHasNoAnswer(t *testing.T) {
-	const ttl = 16 * time.Second
-	c := newCluster(t, 3, 20*time.Millisecond)
+	t.Parallel()
+	const ttl = 40 * time.Second
+	c := newCluster(t, 3, 500*time.Millisecond)
 	l := driver.New(unclosed{c.Driver}, driver.Config{TTL: ttl})
 	c.answer("acquire", heldByA, heldByA, heldByA)
 	ctx := timed{t.Context(), make(chan struct{})}
@@ -163,7 +165,7 @@ func TestWaiterWithSilentServersHasNoAnswer(t *testing.T) {
 	}()
 	placed(t, c)
 	c.answer("acquire", silent, silent, silent)
-	c.asked(t, 0, "acquire", c.servers[0].called("acquire")+4) // with three quarters of a second in between, at least
+	c.asked(t, 0, "acquire", c.servers[0].called("acquire")+3) // with three quarters of a second in between, at least
 	close(ctx.up)
 	if err := <-done; errors.Is(err, locker.ErrHeld) || !errors.Is(err, locker.ErrNoAnswer) {
 		t.Errorf("Acquire of silent servers, out of time = %v, want ErrNoAnswer in place of ErrHeld", err)

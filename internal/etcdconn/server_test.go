@@ -31,6 +31,17 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
+// listenAlone is listen at an address that nothing else uses, on systems that have one. Nothing takes its port
+// when it is closed.
+func listenAlone(t *testing.T) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		return listen(t)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
 // serveAt serves what register adds.
 func serveAt(t *testing.T, l net.Listener, register func(*grpc.Server)) *grpc.Server {
 	server := grpc.NewServer()

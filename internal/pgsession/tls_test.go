@@ -83,7 +83,7 @@ func TestEndOfTLSWhosePeerDoesNotRead(t *testing.T) {
 	if err := s.Err(); !Ended(err) {
 		t.Errorf("Err = %v, want ErrEnded", err)
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 4*time.Second { // crypto/tls waits for five
 		t.Errorf("the end has taken %v, want no time for the goodbye", took)
 	}
 	<-s.closed

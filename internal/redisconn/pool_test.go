@@ -47,11 +47,10 @@ func pooledTo(t *testing.T, o *redis.Options) *redisconn.Conn {
 	return c
 }
 
-// atOnce fails the test if something takes longer than nobody notices. A timeout of go-redis takes
-// seconds.
+// atOnce fails the test if something takes as long as a timeout of go-redis, which is five seconds.
 func atOnce(t *testing.T, what string, since time.Time) {
 	t.Helper()
-	if took := time.Since(since); took > 500*time.Millisecond {
+	if took := time.Since(since); took > 3*time.Second {
 		t.Errorf("%s after %v, want it at once", what, took)
 	}
 }
@@ -96,9 +95,10 @@ func TestPoolObeysContexts(t *testing.T) {
 
 // A deadline needs no timer of a context.
 func TestPoolObeysDeadlines(t *testing.T) {
+	t.Parallel()
 	c, _ := pooled(t, 1, func([]string) string { return redistest.Silence })
 	for range 2 {
-		end := time.Now().Add(50 * time.Millisecond)
+		end := time.Now().Add(time.Second) // to connect as well
 		cmd := redisconn.NewCommand(t.Context(), "evalsha", "x", 0)
 		ctx, until := c.DeadlineOnly(t.Context(), end)
 		err := c.SendUntil(ctx, until, cmd)
