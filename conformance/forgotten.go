@@ -41,15 +41,12 @@ var forgottenCases = []Case{
 // that large. There must be more than the tries that a TTL has room for.
 const idleConnections = 32
 
-// together acquires n free locks at the same time, and releases them. Replies are late, so that the requests
-// are under way together. A Locker that uses a connection for each request has n idle ones afterwards. Nothing
-// is wrong if a busy machine is too late for some of them: then they are tried again.
-func (h *Harness) together(t T, l locker.Locker, link Link, n int) {
+// warmUp has a Locker make n connections, which are idle afterwards. Nothing is wrong if a busy machine is too
+// late for some of them: then they are made again.
+func (h *Harness) warmUp(t T, l locker.Locker, link Link, n int) {
 	t.Helper()
-	link.Delay(0, 50*time.Millisecond)
-	base, end := step.LockName(t), time.Now().Add(h.RemovalLimit())
-	step.Contend(t, n, 1, func(ctx context.Context, i int) error {
-		name := fmt.Sprint(base, "-", i)
+	end := time.Now().Add(h.RemovalLimit())
+	together(t, link, n, func(ctx context.Context, name string) error {
 		err := acquireAndRelease(ctx, l, name)
 		for err != nil && time.Now().Before(end) {
 			time.Sleep(h.Settle)
@@ -57,6 +54,15 @@ func (h *Harness) together(t T, l locker.Locker, link Link, n int) {
 		}
 		return err
 	})
+}
+
+// together calls f with n names at the same time. Replies are late, so that the requests are under way
+// together. A Locker that uses a connection for each request has n idle ones afterwards.
+func together(t T, link Link, n int, f func(ctx context.Context, name string) error) {
+	t.Helper()
+	link.Delay(0, 50*time.Millisecond)
+	base := step.LockName(t)
+	step.Contend(t, n, 1, func(ctx context.Context, i int) error { return f(ctx, fmt.Sprint(base, "-", i)) })
 	link.Delay(0, 0)
 }
 
@@ -90,11 +96,11 @@ func (h *Harness) afterForgotten(t T, n int) time.Duration {
 	l, link := h.openForgetful(t)
 	other, free := h.OpenLocker(t), step.LockName(t)
 	mine := step.Acquire(t, l, step.LockName(t))
-	h.together(t, l, link, n)
+	h.warmUp(t, l, link, n)
 	link.Forget()
 	began := time.Now()
 	step.FreeWithin(t, h.RemovalLimit(), l, free)
-	h.together(t, l, link, n)
+	together(t, link, n, func(ctx context.Context, name string) error { return acquireAndRelease(ctx, l, name) })
 	took := time.Since(began)
 	h.wantHeldWhile(t, other, mine)
 	_ = mine.Release(t.Context()) // it may have ended with its connection
@@ -124,7 +130,7 @@ func (h *Harness) wantHeldWhile(t T, other locker.Locker, lease locker.Lease) {
 func forgottenLease(t T, h *Harness) {
 	l, link := h.openForgetful(t)
 	other, name := h.OpenLocker(t), step.LockName(t)
-	h.together(t, l, link, idleConnections)
+	h.warmUp(t, l, link, idleConnections)
 	lease := step.Acquire(t, l, name, h.longTTL()...)
 	rival := step.StartAcquire(t, other, name, h.longTTL()...)
 	h.WaitQueued(t, name, 1)
@@ -161,7 +167,7 @@ func forgottenLease(t T, h *Harness) {
 func forgottenWaiter(t T, h *Harness) {
 	l, link := h.openForgetful(t)
 	other, kept, left := h.OpenLocker(t), step.LockName(t), step.LockName(t)
-	h.together(t, l, link, idleConnections)
+	h.warmUp(t, l, link, idleConnections)
 	first, theirs := step.Acquire(t, other, kept), step.Acquire(t, other, left)
 	stays, gone := step.StartAcquire(t, l, kept, h.ttl()...), step.StartAcquire(t, l, left, h.ttl()...)
 	h.WaitQueued(t, kept, 1)

@@ -24,7 +24,7 @@ const (
 func forgottenRelease(t T, h *Harness) {
 	l, link := h.openForgetful(t)
 	other, name := h.OpenLocker(t), step.LockName(t)
-	h.together(t, l, link, idleConnections)
+	h.warmUp(t, l, link, idleConnections)
 	lease := step.Acquire(t, l, name)
 	link.Forget()
 	err := step.MustReturn(t, releaseLimit+h.Slack, "Release", func() error { return lease.Release(t.Context()) })
@@ -50,7 +50,7 @@ func forgottenRelease(t T, h *Harness) {
 func forgottenRenewal(t T, h *Harness) {
 	l, link := h.openForgetful(t)
 	other, name := h.OpenLocker(t), step.LockName(t)
-	h.together(t, l, link, idleConnections)
+	h.warmUp(t, l, link, idleConnections)
 	lease := step.Acquire(t, l, name, h.longTTL(locker.WithoutRenewal())...)
 	before := lease.Deadline()
 	ttl := time.Until(before)
@@ -96,7 +96,7 @@ func forgottenClose(t T, h *Harness) {
 	notices := h.afterForgotten(t, 1)
 	l, link := h.openForgetful(t)
 	other := h.OpenLocker(t)
-	h.together(t, l, link, idleConnections)
+	h.warmUp(t, l, link, idleConnections)
 	var opts []locker.Option
 	limit := h.RemovalLimit()
 	if notices > closeLimit/6 {

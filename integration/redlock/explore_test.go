@@ -20,6 +20,7 @@ func TestExplore(t *testing.T) {
 			s.all(t, "flushall")
 			itest.Must(t, func(ctx context.Context) error { return s.waive(ctx, s.URL) })
 			h.Open, h.Hooks = s.Open, s.hooks(t)
+			h.Down, h.Up = nil, nil // they restart the servers, which ends leases, as Restart does
 		})
 		h.Setup = fresh.Setup
 		return h
