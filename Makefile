@@ -49,8 +49,8 @@ ADAPTERS := adapters/gocron adapters/migrate adapters/goose adapters/certmagic
 # the race detector. The same cases run with it on backends that are right, and make soak runs all.
 test: images
 	go test -race -vet=all $$(go list ./... | grep -v $(SHORT_LEASES:%=-e %$$))
-	go test -race -vet=all -parallel 6 -skip '^TestSabotage$$' $(SHORT_LEASES:%=.%)
-	go test -run '^TestSabotage$$' ./conformance
+	go test -race -vet=all -timeout 30m -parallel 6 -skip '^TestSabotage$$' $(SHORT_LEASES:%=.%)
+	go test -timeout 30m -run '^TestSabotage$$' ./conformance
 	cd examples/observed && go test -race -vet=all .
 	@set -e; for dir in $(ADAPTERS); do \
 		echo "go test -race -vet=all $$dir"; \

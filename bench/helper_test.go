@@ -39,7 +39,7 @@ func TestAwakeHelpersWork(t *testing.T) {
 	ran := func() time.Duration { return all[:min(1, len(all))].ran() } // on the first CPU
 	before := ran()
 	if err := all.asleepWhile(t.Context(), 0, func() error {
-		time.Sleep(50 * time.Millisecond) // it pauses in the middle of its time slice
+		time.Sleep(time.Second) // it pauses in the middle of its time slice
 		before = ran()
 		time.Sleep(200 * time.Millisecond)
 		return nil

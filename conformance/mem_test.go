@@ -20,22 +20,6 @@ func TestMem(t *testing.T) {
 	conformance.Run(t, inBubbles(memHarness(plain)))
 }
 
-// TestMemInRealTime runs the suite as it runs on real servers: most cases wait, so they run side by
-// side.
-func TestMemInRealTime(t *testing.T) {
-	t.Parallel()
-	h := memHarness(plain)
-	h.TTL = 800 * time.Millisecond
-	h.Scale = 0.5
-	h.Wrap = func(t *testing.T, run func(t *testing.T)) {
-		if strings.Contains(t.Name(), "/") { // a case, and not the run of them all
-			t.Parallel()
-		}
-		run(t)
-	}
-	conformance.Run(t, h)
-}
-
 // TestMemWithTokenBase runs the suite on Lockers whose tokens start at a base. That must change
 // nothing else.
 func TestMemWithTokenBase(t *testing.T) {

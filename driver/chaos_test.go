@@ -26,12 +26,13 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// The same, but one of the two processes closes its locker in the middle.
+// The same, but one of the two processes closes its locker in the middle, when the seed says so.
 func TestChaosOfClose(t *testing.T) {
 	for range 10 {
 		seed := chaosSeed.Add(1)
+		closeAfter := time.Duration(rand.New(rand.NewPCG(seed, 100)).Int64N(int64(time.Minute)))
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T) { chaos(t, seed, time.Duration(rand.Int64N(int64(time.Minute)))) })
+			bubble(t, func(t *testing.T) { chaos(t, seed, closeAfter) })
 		})
 	}
 }

@@ -13,8 +13,9 @@ import (
 
 // A short job that is started in several places at about the same time is done once.
 func TestAtLeast(t *testing.T) {
+	t.Parallel()
 	env := fileEnv(t)
-	const atLeast = 2 * time.Second
+	const atLeast = 6 * time.Second // all must have started by then
 	var starts []*process
 	began := time.Now()
 	for range 3 {
@@ -41,8 +42,9 @@ func TestAtLeast(t *testing.T) {
 
 // CMD's code is the end's, also when it fails, and a line says why locker stays.
 func TestAtLeastIsAnnounced(t *testing.T) {
-	p := startLocker(t, fileEnv(t), "run", "--at-least", "1s", "x", "--", "sh", "-c", "exit 7")
-	want(t, p.errOut, "locker: CMD has ended; keeping x until it was held for 1s")
+	t.Parallel()
+	p := startLocker(t, fileEnv(t), "run", "--at-least", "5s", "x", "--", "sh", "-c", "exit 7")
+	want(t, p.errOut, "locker: CMD has ended; keeping x until it was held for 5s")
 	wantEnd(t, p.errOut)
 	p.wantCode(t, 7)
 	code, _, stderr := runToEnd(t, fileEnv(t), "run", "--at-least", "100ms", "x", "--", "sleep", "0.5")
@@ -68,6 +70,7 @@ func TestAtLeastIsInterrupted(t *testing.T) {
 }
 
 func TestHeldCode(t *testing.T) {
+	t.Parallel()
 	env := fileEnv(t)
 	_, release := hold(t, env)
 	defer release()
@@ -79,7 +82,7 @@ func TestHeldCode(t *testing.T) {
 		{[]string{"--no-wait"}, exitHeld, "held"},
 		{[]string{"--no-wait", "--held-code", "0"}, 0, "held"},
 		{[]string{"--no-wait", "--held-code", "3", "--quiet"}, 3, ""},
-		{[]string{"--wait", "100ms", "--held-code", "255"}, 255, "held"},
+		{[]string{"--wait", "2s", "--held-code", "255"}, 255, "held"},
 	} {
 		code, _, stderr := runToEnd(t, env, append(append([]string{"run"}, test.args...), "x", "--", "true")...)
 		if code != test.want || !strings.Contains(stderr, test.stderr) || test.stderr == "" && stderr != "" {

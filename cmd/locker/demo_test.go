@@ -8,7 +8,8 @@ import (
 )
 
 func TestDemo(t *testing.T) {
-	code, stdout, stderr := runToEnd(t, environ(t), "demo", "--ttl", "200ms")
+	t.Parallel()
+	code, stdout, stderr := runToEnd(t, environ(t), "demo", "--ttl", "1s")
 	if code != 0 || stderr != "" {
 		t.Fatalf("code %d, stderr %q, want 0 and nothing", code, stderr)
 	}
@@ -46,11 +47,12 @@ func TestDemoErrors(t *testing.T) {
 }
 
 func TestDemoPicture(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "demo.svg")
 	if err := os.WriteFile(file, []byte(strings.Repeat("OLD", 10_000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr := runToEnd(t, environ(t), "demo", "--ttl", "200ms", "--svg", file)
+	code, stdout, stderr := runToEnd(t, environ(t), "demo", "--ttl", "1s", "--svg", file)
 	if code != 0 || stderr != "" || !strings.Contains(stdout, "nothing is lost") {
 		t.Fatalf("code %d, stdout %q, stderr %q, want 0 and the story", code, stdout, stderr)
 	}

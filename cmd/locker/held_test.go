@@ -59,8 +59,10 @@ func TestLockThatIsHeldAround(t *testing.T) {
 
 // A locker run that has lost the lock doesn't keep what it runs from taking it.
 func TestLockThatIsLostAround(t *testing.T) {
+	t.Parallel()
 	const script = `trap '"$0" run --wait 10s a -- echo taken; exit' TERM; while :; do sleep 0.05; done`
-	_, stdout, stderr := runToEnd(t, fileEnv(t), "run", "--max-hold", "200ms", "--grace", "20s", "a", "--", "sh", "-c", script, self(t))
+	// The shell must have set its trap before the loss.
+	_, stdout, stderr := runToEnd(t, fileEnv(t), "run", "--max-hold", "3s", "--grace", "20s", "a", "--", "sh", "-c", script, self(t))
 	if strings.TrimSpace(stdout) != "taken" {
 		t.Errorf("stdout %q, stderr %q, want that the lock is taken in the trap", stdout, stderr)
 	}

@@ -95,6 +95,7 @@ func TestHold(t *testing.T) {
 
 // Of a lock that can't be had there is no line of output.
 func TestHoldWithoutTheLock(t *testing.T) {
+	t.Parallel()
 	env := fileEnv(t)
 	holdX(t, env)
 	for _, test := range []struct {
@@ -104,7 +105,7 @@ func TestHoldWithoutTheLock(t *testing.T) {
 	}{
 		{[]string{"--no-wait", "x"}, exitHeld, "lock is held"},
 		{[]string{"--no-wait", "--quiet", "x"}, exitHeld, ""},
-		{[]string{"--wait", "300ms", "-q", "x"}, exitHeld, ""},
+		{[]string{"--wait", "2s", "-q", "x"}, exitHeld, ""},
 		{[]string{"--backend", "file:///dev/null/locks", "x"}, exitService, "not a directory"},
 		{[]string{"--ttl", "10s", "y"}, exitUsage, "--ttl: a lock of file is not freed by time"},
 		{[]string{"--require", "order-fifo", "y"}, exitUsage, "order must be FIFO"},
@@ -241,7 +242,8 @@ func (l lonely) Unwrap() locker.Locker { return l.Locker }
 // A process that was stopped for longer than its TTL says so before anything else, though it finds
 // requests in its input.
 func TestHoldThatWasStopped(t *testing.T) {
-	const ttl = 1500 * time.Millisecond
+	t.Parallel()
+	const ttl = 5 * time.Second // no renewal may be late
 	p := startLocker(t, environ(t, "LOCKER_URL=lonely://"), "hold", "--verbose", "--ttl", ttl.String(), "x")
 	granted := wantEvent(t, p.out, "granted")
 	last := granted
@@ -254,7 +256,7 @@ func TestHoldThatWasStopped(t *testing.T) {
 	}
 	p.signal(t, syscall.SIGSTOP)
 	p.say(t, "check\ncheck\n")
-	for end := time.Now().Add(ttl + ttl/3); time.Now().Before(end); {
+	for end := time.Now().Add(ttl + ttl/10); time.Now().Before(end); {
 		select {
 		case line := <-p.out: // written just before the stop
 			if strings.Contains(line, "lost") {

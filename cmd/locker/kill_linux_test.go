@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,14 +61,12 @@ func TestCounter(t *testing.T) {
 		t.Fatal(err)
 	}
 	victim, _ := hold(t, env)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	script := `read n <"$0"; echo $((n+1)) >"$0"`
 	var started, ended sync.WaitGroup
 	started.Add(contenders)
 	for range contenders {
 		ended.Go(func() {
-			cmd := exec.CommandContext(ctx, self(t), "run", "--quiet", "x", "--", "sh", "-c", script, counter)
+			cmd := exec.CommandContext(t.Context(), self(t), "run", "--quiet", "x", "--", "sh", "-c", script, counter)
 			cmd.Env = env
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr

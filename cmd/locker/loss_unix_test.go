@@ -20,7 +20,7 @@ func TestLossEndsCmd(t *testing.T) {
 		term  int // how often they print TERM; -1: they may be killed before
 	}{
 		{"by TERM", "1h0m0s", []string{self(t), "signals"}, 1, 1},
-		{"by KILL", "300ms", []string{self(t), "signals", "stubborn"}, 1, 1},
+		{"by KILL", "3s", []string{self(t), "signals", "stubborn"}, 1, 1},
 		{"without grace", "0s", []string{self(t), "signals", "stubborn"}, 1, -1},
 		// The shell ends by TERM. Its child doesn't, and must not remain.
 		{"group", "1h0m0s", []string{"sh", "-c", "exec 3<&0; " + quote(self(t)) + " signals stubborn <&3 & wait"}, 1, -1},

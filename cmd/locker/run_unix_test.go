@@ -125,6 +125,7 @@ func TestWaitIsAnnouncedOnce(t *testing.T) {
 }
 
 func TestHeld(t *testing.T) {
+	t.Parallel()
 	env := fileEnv(t)
 	hold(t, env)
 	who := "\n"
@@ -138,8 +139,8 @@ func TestHeld(t *testing.T) {
 	}{
 		{[]string{"--no-wait"}, 0, []string{"lock is held" + who}},
 		{[]string{"--no-wait", "--quiet"}, 0, nil},
-		{[]string{"--wait", "600ms"}, 600 * time.Millisecond, []string{"waiting for x", "lock is held: context deadline exceeded" + who}},
-		{[]string{"--wait", "600ms", "-q"}, 600 * time.Millisecond, nil},
+		{[]string{"--wait", "3s"}, 3 * time.Second, []string{"waiting for x", "lock is held: context deadline exceeded" + who}},
+		{[]string{"--wait", "2s", "-q"}, 2 * time.Second, nil},
 	} {
 		started := time.Now()
 		code, stdout, stderr := runToEnd(t, env, append(append([]string{"run"}, test.flags...), "x", "--", "echo", "never")...)

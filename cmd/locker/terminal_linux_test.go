@@ -139,14 +139,16 @@ func TestCtrlZWithoutAShell(t *testing.T) {
 
 // A lease that was lost while the job was stopped is not used when it is continued.
 func TestLossWhileStopped(t *testing.T) {
-	c := onTerminal(t, "--max-hold", "2s", "x", "--", self(t), "reader")
+	t.Parallel()
+	const longest = 6 * time.Second // CMD must be stopped before
+	c := onTerminal(t, "--max-hold", longest.String(), "x", "--", self(t), "reader")
 	pid := c.seePid(t, "reader")
 	c.typeIn(t, "hello\n")
 	c.see(t, "read: hello")
 	c.typeIn(t, ctrlZ)
 	c.see(t, "shell: stopped, terminal given back: true")
 	wantState(t, pid, "T")
-	time.Sleep(2 * time.Second) // the longest hold: a process that is stopped can't say that it is over
+	time.Sleep(longest) // a process that is stopped can't say that it is over
 	c.typeIn(t, "fg\n")
 	c.see(t, "CMD gets TERM now and KILL after 10s")
 	c.see(t, "shell: exit code 119, terminal given back: true")

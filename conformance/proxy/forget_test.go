@@ -61,20 +61,24 @@ func TestForgottenEndsAreNotPassedOn(t *testing.T) {
 // What was sent before, and waits for its time, for the end of a cut, or for room in a buffer, is lost with
 // the connection.
 func TestForgetLosesWhatIsOnItsWay(t *testing.T) {
+	t.Parallel()
 	t.Run("delayed", func(t *testing.T) {
+		t.Parallel()
+		const delay = 2 * time.Second // it must not be over before Forget
 		n, s := newNetwork(t), newServer(t)
 		client, far := connect(t, n, s)
-		n.Delay(4*while, 4*while)
-		client.send("ask")
+		sendDelayed(t, n, client, "ask", delay)
+		n.Delay(delay, delay)
 		far.send("push")
-		far.getsNothing()
+		client.getsNothing()
 		n.Forget()
-		for range 3 { // each time twice, and longer than the delay
+		for forgotten := time.Now(); time.Since(forgotten) < delay; {
 			far.getsNothing()
 			client.getsNothing()
 		}
 	})
 	t.Run("cut", func(t *testing.T) {
+		t.Parallel()
 		n, s := newNetwork(t), newServer(t)
 		client, far := connect(t, n, s)
 		n.Cut()
@@ -86,6 +90,7 @@ func TestForgetLosesWhatIsOnItsWay(t *testing.T) {
 		far.ends(syscall.ECONNRESET)
 	})
 	t.Run("blocked", func(t *testing.T) {
+		t.Parallel()
 		n, s := newNetwork(t), newServer(t)
 		client, far := connect(t, n, s)
 		_ = far.SetWriteDeadline(time.Now().Add(4 * while))
@@ -126,8 +131,8 @@ func TestForgottenIsNotDropped(t *testing.T) {
 	forgotten.send("lost")
 	client, far := connect(t, n, s)
 	far.send("lost")
-	client.getsNothing()
 	wantLost(t, n, 1)
+	client.getsNothing()
 }
 
 // A client has its connection to Forward's address before the server is reached.
@@ -147,7 +152,7 @@ func TestForgetWhileTheServerIsDialled(t *testing.T) {
 			defer c.Close()
 			client := end{t, c}
 			client.send("lost")
-			client.getsNothing() // in this time the network accepts it
+			waitFor(t, "connection", func() bool { return n.Connections() == 1 })
 			n.Forget()
 			breaks(n)
 			client.ends(syscall.ECONNRESET)

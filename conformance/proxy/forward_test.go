@@ -29,6 +29,7 @@ func TestForward(t *testing.T) {
 	far.gets("ask")
 	n.Drop(1)
 	far.send("lost")
+	wantLost(t, n, 1)
 	client.getsNothing()
 	n.Heal()
 	client.ends(syscall.ECONNRESET)

@@ -3,8 +3,10 @@ package proxy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -141,6 +143,7 @@ func TestDrop(t *testing.T) {
 	far.gets("ask")
 	wantLost(t, n, 0)
 	far.send("lost")
+	wantLost(t, n, 1)
 	client.getsNothing()
 	far.send("lost as well: a stream has no gaps")
 	client.getsNothing()
@@ -157,10 +160,18 @@ func TestDrop(t *testing.T) {
 	other.gets("stands")
 }
 
+// wantLost waits until the network has read what it loses.
 func wantLost(t *testing.T, n *proxy.Network, want int) {
 	t.Helper()
-	if lost := n.Lost(); lost != want {
-		t.Errorf("Lost = %d, want %d", lost, want)
+	waitFor(t, fmt.Sprintf("Lost = %d", want), func() bool { return n.Lost() == want })
+}
+
+func waitFor(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(soon); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("there is no %s after %v", what, soon)
+		}
 	}
 }
 
@@ -177,8 +188,8 @@ func TestDropReplyTo(t *testing.T) {
 	chosenFar.gets("please acquire this")
 	wantLost(t, n, 0)
 	chosenFar.send("granted")
-	chosen.getsNothing()
 	wantLost(t, n, 1)
+	chosen.getsNothing()
 	client.send("acquire again")
 	far.gets("acquire again")
 	far.send("granted")
@@ -186,27 +197,26 @@ func TestDropReplyTo(t *testing.T) {
 }
 
 func TestDelay(t *testing.T) {
-	const delay = 4 * while
 	n, s := newNetwork(t), newServer(t)
 	client, far := connect(t, n, s)
-	n.Delay(delay, 0)
-	sent := time.Now()
-	client.send("late")
+	// What is under way stays late when the network is healed. It doesn't hold up others.
+	sendDelayed(t, n, client, "in an hour", time.Hour)
 	far.send("in time")
 	client.gets("in time")
-	far.getsNothing()
-
-	n.Heal() // what is under way stays late
-	client.send(", then in time")
-	client.Close()
+	n.Heal()
 	other, otherFar := connect(t, n, s)
 	other.send("overtakes")
 	otherFar.gets("overtakes")
-	if took := time.Since(sent); took >= delay {
-		t.Fatalf("a request that was sent after Heal took %v", took)
-	}
-	far.gets("late, then in time")
-	far.ends(io.EOF)
+	far.getsNothing()
+
+	const delay = 4 * while
+	sent := time.Now()
+	sendDelayed(t, n, other, "late", delay)
+	n.Heal()
+	other.send(", then in time")
+	_ = other.Conn.(*net.TCPConn).CloseWrite()
+	otherFar.gets("late, then in time")
+	otherFar.ends(io.EOF)
 	if took := time.Since(sent); took < delay {
 		t.Fatalf("a request with a delay of %v took %v", delay, took)
 	}
@@ -218,6 +228,15 @@ func TestDelay(t *testing.T) {
 	if took := time.Since(sent); took < delay {
 		t.Fatalf("a reply with a delay of %v took %v", delay, took)
 	}
+}
+
+// sendDelayed returns when the network has read what client has sent.
+func sendDelayed(t *testing.T, n *proxy.Network, client end, text string, delay time.Duration) {
+	t.Helper()
+	n.Delay(delay, 0)
+	hasCome := n.Expect(text)
+	client.send(text)
+	waitFor(t, strconv.Quote(text), hasCome)
 }
 
 func TestSever(t *testing.T) {

@@ -30,14 +30,27 @@ func Example() {
 	// page 3
 }
 
-// Several starts, of which each comes a little later, do the job once.
+// Several starts, of which each comes a little later, do the job once. On a machine that stalls for longer than
+// minHold a start may come too late, but not three times.
 func TestOnce(t *testing.T) {
-	t.Setenv("LOCKER_URL", "file://"+t.TempDir())
+	var done [3]int
+	for try := range done {
+		if done[try] = startThree(t); done[try] == 1 {
+			return
+		}
+	}
+	t.Errorf("the job was done %v times", done)
+}
+
+// startThree returns how often three starts have done the job.
+func startThree(t *testing.T) (done int) {
+	t.Helper()
 	var starts []*exec.Cmd
 	var outputs []*strings.Builder
+	lockURL := "file://" + t.TempDir()
 	for range 3 {
 		cmd, out := exec.Command(os.Args[0]), new(strings.Builder)
-		cmd.Env = append(os.Environ(), asCron+"=1")
+		cmd.Env = append(os.Environ(), asCron+"=1", "LOCKER_URL="+lockURL)
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -45,7 +58,6 @@ func TestOnce(t *testing.T) {
 		starts, outputs = append(starts, cmd), append(outputs, out)
 		time.Sleep(50 * time.Millisecond) // the difference of their clocks
 	}
-	done := 0
 	for i, cmd := range starts {
 		err := cmd.Wait()
 		done += strings.Count(outputs[i].String(), "page 3")
@@ -53,9 +65,7 @@ func TestOnce(t *testing.T) {
 			t.Errorf("start %d: %v, %s", i, err, outputs[i])
 		}
 	}
-	if done != 1 {
-		t.Errorf("the job was done %d times", done)
-	}
+	return done
 }
 
 // All backends are known, and cron learns from the exit code that the job wasn't done.

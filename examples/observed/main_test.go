@@ -85,7 +85,7 @@ func TestEveryMetricIsShown(t *testing.T) {
 	}
 	instrumented = true
 	s, link := membackend.NewServer(), membackend.NewLink()
-	l := membackend.New(membackend.WithServer(s), membackend.WithLink(link), membackend.WithDefaultTTL(time.Second))
+	l := membackend.New(membackend.WithServer(s), membackend.WithLink(link), membackend.WithDefaultTTL(5*time.Second))
 	defer l.Close()
 	pages, stop, err := observed(l, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -185,16 +185,14 @@ func play(t *testing.T, l locker.Locker, s *membackend.Server, link *membackend.
 	if _, err := locker.TryAcquire(ctx, l, "invoices/1"); !errors.Is(err, locker.ErrHeld) {
 		t.Fatalf("TryAcquire = %v", err)
 	}
-	worked := make(chan error)
+	worked := make(chan error, 1)
 	go func() { worked <- work("invoices/1") }()
-	for {
-		if stats, _ := locker.StatsOf(l); stats.Waiting == 1 && stats.Requeued == 0 {
+	waitFor(t, l, func(stats locker.Stats) bool {
+		if stats.Waiting == 1 && stats.Requeued == 0 {
 			link.Sever() // until there was a place to lose
-		} else if stats.Requeued > 0 {
-			break
 		}
-		time.Sleep(time.Millisecond)
-	}
+		return stats.Requeued > 0
+	})
 	s.Expire("invoices/1")
 	if err := <-worked; err != nil {
 		t.Fatal(err)
@@ -224,11 +222,33 @@ func TestWork(t *testing.T) {
 	s := membackend.NewServer()
 	l := membackend.New(membackend.WithServer(s))
 	defer l.Close()
-	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	work(ctx, l, 4, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	stats, _ := locker.StatsOf(l)
-	if stats.Granted < 2 || stats.Held != 0 || stats.Waiting != 0 {
-		t.Errorf("Stats = %+v", stats)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		work(ctx, l, 4, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	}()
+	defer func() {
+		stop()
+		<-ended
+		if stats, _ := locker.StatsOf(l); stats.Held != 0 || stats.Waiting != 0 {
+			t.Errorf("Stats = %+v", stats)
+		}
+	}()
+	waitFor(t, l, func(stats locker.Stats) bool { return stats.Granted >= 6 })
+}
+
+// waitFor asks for the statistics again and again until cond is true of them.
+func waitFor(t *testing.T, l locker.Locker, cond func(locker.Stats) bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		stats, _ := locker.StatsOf(l)
+		if cond(stats) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("Stats = %+v after 20 s", stats)
+		}
 	}
 }
