@@ -43,7 +43,7 @@ func Stand(l locker.Locker, name string, opts ...Option) (*Candidate, error) {
 		err := campaign.run(ctx, c.lead)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if ctx.Err() == nil {
+		if ctx.Err() == nil || isPermanent(err) {
 			c.err = err
 		}
 	}()

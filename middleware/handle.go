@@ -81,7 +81,10 @@ func (l *handle) Renew(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	return l.Lease.Renew(ctx)
+	if err := l.Lease.Renew(ctx); err != nil {
+		return err
+	}
+	return l.Err() // the handle may have been released meanwhile
 }
 
 func (l *handle) Release(ctx context.Context) error {

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,3 +155,65 @@ func (p panicsOnRelease) Acquire(ctx context.Context, name string, opts ...locke
 }
 
 func (panickingLease) Release(context.Context) error { panic("a defect of the locker") }
+
+// Tasks whose leases have ended, and that neither release them nor ask again, leave nothing for ever.
+func TestReentrantForgetsLeasesThatHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := middleware.Reentrant(membackend.New())
+		defer l.Close()
+		kept := acquire(t, middleware.WithTask(t.Context()), l)
+		const tasks = 4 * middleware.PruneFrom
+		for i := range tasks {
+			_, err := l.Acquire(middleware.WithTask(t.Context()), fmt.Sprint("job-", i), locker.WithTTL(time.Second), locker.WithoutRenewal())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := middleware.Holdings(l); n > middleware.PruneFrom {
+			t.Errorf("%d leases are known after %d tasks, want %d at most", n, tasks, middleware.PruneFrom)
+		}
+		release(t, kept)
+	})
+}
+
+// onRenew is a Locker that calls hook at each renewal by hand.
+type onRenew struct {
+	locker.Locker
+	hook func()
+}
+
+type renewedLease struct {
+	locker.Lease
+	hook func()
+}
+
+func (l onRenew) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
+	lease, err := l.Locker.Acquire(ctx, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return renewedLease{lease, l.hook}, nil
+}
+
+func (l renewedLease) Renew(ctx context.Context) error {
+	l.hook()
+	return l.Lease.Renew(ctx)
+}
+
+// A renewal of a handle that is released meanwhile says so, though the lease goes on.
+func TestReentrantRenewDuringARelease(t *testing.T) {
+	var second locker.Lease
+	l := middleware.Reentrant(onRenew{membackend.New(), func() { release(t, second) }})
+	defer l.Close()
+	ctx := middleware.WithTask(t.Context())
+	first := acquire(t, ctx, l)
+	second = acquire(t, ctx, l)
+	if err := second.Renew(ctx); !errors.Is(err, locker.ErrReleased) {
+		t.Errorf("Renew = %v, want ErrReleased", err)
+	}
+	if err := first.Err(); err != nil {
+		t.Errorf("Err of the other handle = %v, want nil", err)
+	}
+	release(t, first)
+}

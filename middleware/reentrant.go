@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/fencedlock/locker"
@@ -44,7 +45,7 @@ import (
 // The handles exist in this process alone: the service knows one lease. Closing the result closes
 // l.
 func Reentrant(l locker.Locker) locker.Locker {
-	return &reentrant{Locker: l, holdings: make(map[holdingKey]*holding)}
+	return &reentrant{Locker: l, holdings: make(map[holdingKey]*holding), pruneAt: pruneFrom}
 }
 
 // WithTask returns a context of a new task for [Reentrant]. All contexts that come from it belong
@@ -63,6 +64,7 @@ type reentrant struct {
 	locker.Locker
 	mu       sync.Mutex
 	holdings map[holdingKey]*holding // those that are being acquired, and those with a handle
+	pruneAt  int                     // how many there are when prune looks at them
 }
 
 type holdingKey struct {
@@ -88,6 +90,7 @@ func (r *reentrant) Acquire(ctx context.Context, name string, opts ...locker.Opt
 	if who == nil || err != nil || req.Slot != 0 {
 		return r.Locker.Acquire(ctx, name, opts...)
 	}
+	r.prune()
 	key := holdingKey{who, name}
 	waited := false
 	for ; ctx.Err() == nil; waited = true {
@@ -228,6 +231,45 @@ func (r *reentrant) forget(key holdingKey, h *holding) {
 	if r.holdings[key] == h {
 		delete(r.holdings, key)
 		close(h.over)
+	}
+}
+
+// pruneFrom is the least number of holdings that prune looks at.
+const pruneFrom = 1000
+
+// prune forgets the leases that have ended, and whose handles nobody has released. Most tasks don't ask
+// again. It looks when there are twice as many holdings as after its last look.
+func (r *reentrant) prune() {
+	r.mu.Lock()
+	if len(r.holdings) < r.pruneAt {
+		r.mu.Unlock()
+		return
+	}
+	all := maps.Clone(r.holdings)
+	r.pruneAt = 2 * len(all)
+	r.mu.Unlock()
+	for key, h := range all {
+		if h.isOver() {
+			r.mu.Lock()
+			if h.handles > 0 { // otherwise its release is under way
+				r.forget(key, h)
+			}
+			r.mu.Unlock()
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pruneAt = max(2*len(r.holdings), pruneFrom)
+}
+
+// isOver reports whether the lease was acquired, and has ended. Nothing of the Locker is called under the mutex
+// of reentrant.
+func (h *holding) isOver() bool {
+	select {
+	case <-h.ready:
+		return h.lease != nil && h.lease.Err() != nil
+	default:
+		return false
 	}
 }
 

@@ -75,13 +75,18 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 // acquire takes the lock for the caller that has taken slot.
 func (s *Storage) acquire(ctx context.Context, name string, slot *slot, more ...locker.Option) error {
 	opts := append(s.opts[:len(s.opts):len(s.opts)], more...)
+	held := false
+	defer func() { // also after a panic
+		if !held {
+			<-slot.taken
+			s.slots.leave(name, slot)
+		}
+	}()
 	lease, err := s.locker.Acquire(ctx, lockName(name), opts...)
 	if err != nil {
-		<-slot.taken
-		s.slots.leave(name, slot)
 		return err
 	}
-	s.slots.replace(slot, nil, &holding{lease})
+	held = s.slots.replace(slot, nil, &holding{lease})
 	return nil
 }
 
@@ -94,10 +99,11 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	if lease == nil || !s.slots.replace(slot, lease, nil) {
 		return fmt.Errorf("%w: %q", ErrNotLocked, name)
 	}
-	err := lease.Release(ctx)
-	<-slot.taken
-	s.slots.leave(name, slot)
-	return err
+	defer func() { // also after a panic
+		<-slot.taken
+		s.slots.leave(name, slot)
+	}()
+	return lease.Release(ctx)
 }
 
 // RenewLockLease returns nil while the lock is held; leases are renewed in the background, whatever the

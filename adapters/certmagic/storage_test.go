@@ -148,6 +148,19 @@ func (h *hooked) Acquire(ctx context.Context, name string, opts ...locker.Option
 	return h.Locker.Acquire(ctx, name, opts...)
 }
 
+// A panic that CertMagic recovers from keeps nobody out.
+func TestLockAfterAPanic(t *testing.T) {
+	l := &hooked{newLocker(t, membackend.NewServer()), func() { panic("a defect of the locker") }}
+	s := certmagiclocker.Wrap(&certmagic.FileStorage{Path: t.TempDir()}, l)
+	func() {
+		defer func() { _ = recover() }()
+		_ = s.Lock(t.Context(), issue)
+	}()
+	if n := s.Slots(); n != 0 {
+		t.Errorf("%d names are taken after a panic, want none", n)
+	}
+}
+
 // A lock that RenewLockLease gets after an Unlock is given back.
 func TestUnlockDuringRenewLockLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

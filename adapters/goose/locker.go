@@ -55,12 +55,18 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	held := false
+	defer func() { // also after a panic
+		if !held {
+			<-l.slot
+		}
+	}()
 	lease, err := l.locker.Acquire(ctx, l.name, l.opts...)
 	if err != nil {
-		<-l.slot
 		return err
 	}
 	l.held <- lease
+	held = true
 	return nil
 }
 
@@ -70,9 +76,8 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	select {
 	case lease := <-l.held:
-		err := lease.Release(ctx)
-		<-l.slot
-		return err
+		defer func() { <-l.slot }() // also after a panic
+		return lease.Release(ctx)
 	default:
 		return ErrNotLocked
 	}

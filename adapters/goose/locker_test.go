@@ -102,6 +102,42 @@ func (l *stubLease) Release(context.Context) error {
 	return nil
 }
 
+// defective is a Locker that panics, and whose leases do.
+type defective struct {
+	locker.Locker
+	inRelease bool
+}
+
+func (d defective) Acquire(context.Context, string, ...locker.Option) (locker.Lease, error) {
+	if d.inRelease {
+		return defectiveLease{}, nil
+	}
+	panic("a defect of the locker")
+}
+
+type defectiveLease struct{ locker.Lease }
+
+func (defectiveLease) Release(context.Context) error { panic("a defect of the locker") }
+
+// A panic that the caller recovers from keeps nobody out.
+func TestNextAfterAPanic(t *testing.T) {
+	for _, inRelease := range []bool{false, true} {
+		l := gooselocker.New(defective{inRelease: inRelease}, lockName)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			func() {
+				defer func() { _ = recover() }()
+				_ = l.Lock(ctx, nil)
+				_ = l.Unlock(ctx, nil)
+			}()
+			if ctx.Err() != nil {
+				t.Errorf("after a panic (in Release: %v), Lock waits for the caller that had it", inRelease)
+			}
+			cancel()
+		}
+	}
+}
+
 // Unlock releases the lease of its own Lock, also if another caller in the same program waits for its turn.
 func TestUnlockReleasesItsOwnLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -64,7 +64,8 @@ func WithAcquire(opts ...locker.Option) Option {
 // Unlock returns the lease's error when it was lost: another process may have begun. It also returns an
 // error when the removal of the lock isn't confirmed: that one matches [locker.ErrUnconfirmed], the
 // migrations are valid, and the removal goes on. golang-migrate doesn't lock again after either, so take a
-// new migrate.Migrate. Close gives back a lock that is still held. Open is refused: wrap an instance.
+// new migrate.Migrate. Close gives back a lock that is still held, and no step begins from then on. Open is
+// refused: wrap an instance.
 func Wrap(d database.Driver, l locker.Locker, name string, opts ...Option) database.Driver {
 	ctx, cancel := context.WithCancel(context.Background())
 	drv := &driver{Driver: d, locker: l, name: name, wait: defaultWait, ctx: ctx, cancel: cancel}
@@ -73,6 +74,9 @@ func Wrap(d database.Driver, l locker.Locker, name string, opts ...Option) datab
 	}
 	return drv
 }
+
+// errClosed is the error of a step that begins after Close.
+var errClosed = errors.New("migratelocker: the driver is closed")
 
 type driver struct {
 	database.Driver
@@ -97,8 +101,12 @@ func (d *driver) Lock() error {
 	if d.invalid != nil {
 		return fmt.Errorf("migratelocker: %w", d.invalid)
 	}
-	if d.held() != nil {
+	switch lease := d.held(); {
+	case lease == nil:
+	case lease.Err() == nil:
 		return database.ErrLocked
+	default: // of a Lock that came too late for golang-migrate, which so never gave it back
+		d.take()
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, d.wait)
 	defer cancel()
@@ -129,14 +137,15 @@ func (d *driver) Unlock() error {
 	return lease.Release(context.Background())
 }
 
-// Close ends a Lock that waits, gives the lock back, and closes the driver below.
+// Close ends a Lock that waits, and closes the driver below. It gives the lock back when that is done,
+// because a step may be under way.
 func (d *driver) Close() error {
 	d.cancel()
-	var err error
+	err := d.Driver.Close()
 	if lease := d.take(); lease != nil {
-		err = lease.Release(context.Background())
+		err = errors.Join(lease.Release(context.Background()), err)
 	}
-	return errors.Join(err, d.Driver.Close())
+	return err
 }
 
 func (d *driver) Run(migration io.Reader) error {
@@ -160,8 +169,11 @@ func (d *driver) Drop() error {
 	return d.Driver.Drop()
 }
 
-// check returns an error when the lease was lost.
+// check returns an error when the lease was lost, and after Close.
 func (d *driver) check() error {
+	if d.ctx.Err() != nil {
+		return errClosed
+	}
 	if lease := d.held(); lease != nil {
 		return lease.Err()
 	}

@@ -139,12 +139,31 @@ func (f *failures) add(m *member, err error, cut bool) {
 	f.members, f.reasons = append(f.members, m), append(f.reasons, err)
 }
 
-func (f *failures) err() error {
+// err is the error of a request that none of the cluster's members has served.
+func (f *failures) err(members int) error {
+	f.excuse(members)
 	err := Join(slices.Clone(f.reasons)...)
 	if IsExchanged(err) {
 		err = fmt.Errorf("%w; if the cluster was exchanged, open the locker again", err)
 	}
 	return err
+}
+
+// excuse leaves only the texts of reasons that no wait can change, unless most members give such a reason.
+// Otherwise the call may succeed when others can be reached again, and its error must not say that it can't.
+func (f *failures) excuse(members int) {
+	lasting := func(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
+	n := 0
+	for i := range f.members {
+		if lasting(f.reasons[i]) {
+			n++
+		}
+	}
+	for i := range f.members {
+		if n <= members/2 && lasting(f.reasons[i]) {
+			f.reasons[i] = errors.New(f.reasons[i].Error())
+		}
+	}
 }
 
 // IsExchanged reports whether most members that were asked are of another cluster.

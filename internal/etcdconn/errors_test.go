@@ -90,11 +90,32 @@ func TestFailuresKeepWhatAMemberSaid(t *testing.T) {
 	var f failures
 	f.add(m, ErrForeign, false)
 	f.add(m, context.DeadlineExceeded, true)
-	if err := f.err(); !errors.Is(err, ErrForeign) {
+	if err := f.err(1); !errors.Is(err, ErrForeign) {
 		t.Errorf("the error is %q, want what the member said before its time was over", err)
 	}
 	f.add(m, context.DeadlineExceeded, false)
-	if err := f.err(); errors.Is(err, ErrForeign) {
+	if err := f.err(1); errors.Is(err, ErrForeign) {
 		t.Errorf("the error is %q, want that the member is silent now", err)
+	}
+}
+
+// A member that will never serve is no reason to give up while others may serve later.
+func TestOneMemberThatIsRefusedForEver(t *testing.T) {
+	for _, c := range []struct {
+		proxies, members int
+		lasting          bool
+	}{{1, 1, true}, {1, 2, false}, {1, 3, false}, {2, 3, true}} {
+		var f failures
+		for i := range c.members {
+			err := context.DeadlineExceeded
+			if i < c.proxies {
+				err = errProxy
+			}
+			f.add(&member{addr: fmt.Sprint("http://a:", i)}, err, false)
+		}
+		err := f.err(c.members)
+		if errors.Is(err, errors.ErrUnsupported) != c.lasting || !strings.Contains(err.Error(), "grpc-proxy") {
+			t.Errorf("%d of %d members are proxies: %v, want an error that no wait can change: %v", c.proxies, c.members, err, c.lasting)
+		}
 	}
 }

@@ -42,7 +42,7 @@ func (c *Cluster) try(
 			m, err := c.firstMember()
 			if err != nil {
 				failed.reasons = append(failed.reasons, err)
-				return late, failed.err()
+				return late, failed.err(c.Members())
 			}
 			r := &call{}
 			err = r.attempt(ctx, limit, m, request)
@@ -73,7 +73,7 @@ func (c *Cluster) try(
 				c.leave(m)
 			}
 			if ctx.Err() != nil {
-				return late, failed.err()
+				return late, failed.err(c.Members())
 			}
 			if silent > c.Members()/2 {
 				silent = 0
@@ -81,7 +81,7 @@ func (c *Cluster) try(
 			}
 		}
 		if !mayAnswer || !kit.Sleep(ctx, pause) {
-			return late, failed.err()
+			return late, failed.err(c.Members())
 		}
 	}
 }
