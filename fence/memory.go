@@ -16,7 +16,7 @@ type Memory struct {
 
 var _ Guard = (*Memory)(nil)
 
-// Claim implements [Guard]. It doesn't block, and ctx has no effect.
+// Claim implements [Guard]. It waits while [Memory.Do] calls a function, for whatever resource; ctx has no effect.
 func (m *Memory) Claim(_ context.Context, resource string, token locker.Token) error {
 	return m.Do(resource, token, func() error { return nil })
 }

@@ -32,10 +32,14 @@ import (
 // returns. When ctx ends during the wait, pgx closes the connection of tx. After an error the
 // transaction may hold the lock anyway, and should be rolled back.
 //
-// A transaction of the level REPEATABLE READ is refused with [errors.ErrUnsupported]: its snapshot
-// is taken by the first statement, which is the request for the lock, so after a wait it would not
-// see what the last holder has committed. At SERIALIZABLE it doesn't either; Postgres ends one of
-// those transactions with a serialization error then.
+// A transaction of the level REPEATABLE READ or SERIALIZABLE is refused with [errors.ErrUnsupported]:
+// its snapshot is taken by the first statement, which is the request for the lock, so it might not
+// see what the last holder has committed. At SERIALIZABLE Postgres ends such a transaction with a
+// serialization error only if the last holder was SERIALIZABLE too, and if no order of the two explains
+// what they have read.
+//
+// What ends the transaction behind the back of tx gives the lock back: a Begin on tx.Conn() that is then
+// committed, or a script with COMMIT. Statements that follow are executed without the lock.
 //
 // The lock has no TTL. A holder that is stopped or cut off in its transaction excludes all others
 // until the server ends its session, which may take hours, or never happen. Bound that in the
@@ -49,6 +53,8 @@ import (
 //
 // A wait that ran out of time matches [locker.ErrHeld] and [context.DeadlineExceeded], a bad name
 // [locker.ErrName], and a closed Locker [locker.ErrClosed]. The error is a [*locker.Error].
+//
+// The token has no token base ([locker.TokenBase]): a fence that gets tokens with one refuses it.
 func (l *Locker) LockTx(ctx context.Context, tx pgx.Tx, name string) (locker.Token, error) {
 	return l.lockTx(ctx, tx, name, true)
 }
@@ -153,7 +159,7 @@ var errElsewhere = errors.New("the transaction is on another server, or in anoth
 func tryTx(ctx context.Context, tx pgx.Tx, k key, home serverID) error {
 	var answer string
 	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT CASE
-		WHEN pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'repeatable read' THEN 'snapshot'
+		WHEN pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) ANY ('{repeatable read,serializable}') THEN 'snapshot'
 		WHEN pg_catalog.pg_is_in_recovery() THEN 'standby'
 		WHEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) OPERATOR(pg_catalog.<>) %d THEN 'elsewhere'
 		WHEN %s OPERATOR(pg_catalog.<>) %d THEN 'elsewhere'
@@ -166,7 +172,7 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home serverID) error {
 	case answer == "held":
 		return locker.ErrHeld
 	case answer == "snapshot":
-		return fmt.Errorf("%w: at REPEATABLE READ the transaction may not see what the lock's last holder has committed; begin it as READ COMMITTED", errors.ErrUnsupported)
+		return fmt.Errorf("%w: at REPEATABLE READ and SERIALIZABLE the transaction may not see what the lock's last holder has committed; begin it as READ COMMITTED", errors.ErrUnsupported)
 	case answer == "standby":
 		return errors.New("the transaction is on a standby, whose locks don't exclude the clients of the primary")
 	case answer == "elsewhere":

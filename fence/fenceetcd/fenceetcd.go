@@ -15,6 +15,8 @@
 // token, which creates the object again. So a mark must outlive its object. Delete a mark only when
 // no holder with a token smaller than the mark can still be at work.
 //
+// Read without clientv3.WithSerializable: that may be data from before the predecessor's last write.
+//
 // KV must be the client itself, or the same wrapper in all programs that write the data: a
 // namespace (clientv3/namespace) changes the keys of the marks as well.
 package fenceetcd
@@ -109,6 +111,10 @@ func (m Mark) Held(token locker.Token) clientv3.Cmp {
 // matches [fence.ErrStale]; when one of ifs fails, it matches [ErrCompare]. Then nothing was written. An
 // error of the cluster leaves open whether then was executed, also where it says that there is no space:
 // etcd executes the transaction that uses up the quota, and returns that error.
+//
+// After an error of the connection it may also be executed later, and undo what this lease has written
+// since. So acquire the lock again after such an error, and claim with the new token, which shuts it out; or
+// compare the revisions of the keys in ifs.
 func (m Mark) Commit(
 	ctx context.Context, token locker.Token, ifs []clientv3.Cmp, then ...clientv3.Op,
 ) (*clientv3.TxnResponse, error) {
@@ -142,7 +148,7 @@ func (m Mark) check(token locker.Token) error {
 	if m.Key == "" {
 		return errors.New("fence: the mark has no key")
 	}
-	if m.KV == nil {
+	if c, ok := m.KV.(*clientv3.Client); m.KV == nil || ok && c == nil {
 		return fmt.Errorf("fence: %q: the mark has no client", m.Key)
 	}
 	return fence.CheckToken(token)

@@ -25,6 +25,10 @@
 // ORMs are savepoints. The rollback of a savepoint would take the claim back and let the
 // transaction go on. Claim refuses that with [ErrSavepoint].
 //
+// What ends the transaction behind the back of tx ends the claim: a Begin on tx.Conn() that is then
+// committed, or a script with COMMIT. Statements that follow are executed one by one without a fence,
+// and a second claim protects none of them.
+//
 // # A holder that stops in its transaction
 //
 // The lock of the row has no TTL. A process that is stopped or cut off between its claim and its
@@ -132,8 +136,9 @@ func Claim(ctx context.Context, tx pgx.Tx, resource string, token locker.Token, 
 
 // ClaimFrom is [Claim] with the token of the lease in ctx, which comes from [locker.Do] or
 // [locker.WithLease]: so a function that gets ctx and tx needs neither the lease nor its token.
-// Where locks are nested, it takes the lease whose name is resource. [fence.TokenFrom] has the
-// rule, and the errors for a context without a usable lease.
+// Where locks are nested, it takes the lease whose name is resource; a single lease is taken whatever
+// its name. So a function that may run below another lock, such as a leader's, finds the token by the
+// lock's name with [fence.TokenFrom], which has the rule and the errors, and uses [Claim].
 func ClaimFrom(ctx context.Context, tx pgx.Tx, resource string, opts ...Option) error {
 	token, err := fence.TokenFrom(ctx, resource)
 	if err != nil {

@@ -13,8 +13,8 @@
 //
 // Read through the mark, as above, or with a client that asks the master. A client that may read
 // from replicas (a [redis.ClusterClient] with ReadOnly, RouteByLatency or RouteRandomly, a client
-// made by [redis.NewFailoverClusterClient]) can get data that lacks the predecessor's last write.
-// What is computed from that data is then written with a valid token.
+// made by [redis.NewFailoverClusterClient]), or that keeps answers (ClientSideCacheConfig), can get data
+// that lacks the predecessor's last write. What is computed from that data is then written with a valid token.
 //
 // # The client
 //
@@ -128,6 +128,13 @@ func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
 // [fence.ErrStale] this call has written nothing. After an error of the connection the command may
 // have been executed; a further call is another command, and INCRBY then adds twice. (A client
 // without a method Process may send it more than once; all clients of go-redis have that method.)
+//
+// Such a command may also be executed later, and undo what this lease has written since: the network may
+// still have it when its connection is closed. So acquire the lock again after such an error, and claim with
+// the new token, which shuts the late command out; or compare and set, with Run.
+//
+// A client without ContextTimeoutEnabled lets ctx bound nothing that is under way, as with all commands of
+// go-redis.
 func (m Mark) Do(ctx context.Context, token locker.Token, command, key string, args ...any) (any, error) {
 	if len(args) > maxArgs {
 		return nil, fmt.Errorf("fence: %q: invalid command with %d arguments: want at most %d", m.Key, len(args), maxArgs)

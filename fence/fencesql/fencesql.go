@@ -12,7 +12,7 @@
 //
 // What the documentation of package fencepg says of transactions holds here as well: claim before
 // the first read, and in the transaction itself, not after a SAVEPOINT (the nested transactions of
-// ORMs are savepoints). A holder that stops in its transaction keeps others waiting, and
+// ORMs are savepoints). A script with COMMIT ends the claim, and what follows has no fence. A holder that stops in its transaction keeps others waiting, and
 // [WithIdleLimit] bounds that. A stale claim keeps others waiting until its transaction is rolled
 // back. That documentation also says how a mark can be lost.
 package fencesql
@@ -93,8 +93,9 @@ func Claim(ctx context.Context, tx *sql.Tx, resource string, token locker.Token,
 
 // ClaimFrom is [Claim] with the token of the lease in ctx, which comes from [locker.Do] or
 // [locker.WithLease]: so a function that gets ctx and tx needs neither the lease nor its token.
-// Where locks are nested, it takes the lease whose name is resource. [fence.TokenFrom] has the
-// rule, and the errors for a context without a usable lease.
+// Where locks are nested, it takes the lease whose name is resource; a single lease is taken whatever
+// its name. So a function that may run below another lock, such as a leader's, finds the token by the
+// lock's name with [fence.TokenFrom], which has the rule and the errors, and uses [Claim].
 func ClaimFrom(ctx context.Context, tx *sql.Tx, resource string, opts ...Option) error {
 	token, err := fence.TokenFrom(ctx, resource)
 	if err != nil {

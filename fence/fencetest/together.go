@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/fence"
@@ -51,8 +53,9 @@ func oneStep(ctx context.Context, h *Harness) error {
 	name := resource("step")
 	for round := range rounds {
 		first := locker.Token(round*writers + 1)
+		order := rand.Perm(writers) // the one with the largest token may begin last
 		err := together(stores, func(i int, s Store) error {
-			token := first + locker.Token(i)
+			token := first + locker.Token(order[i])
 			return s.Write(ctx, name, token, fmt.Sprint(token))
 		})
 		if err != nil {
@@ -121,5 +124,6 @@ func update(ctx context.Context, s Store, resource string, token locker.Token) e
 	if err != nil {
 		return err
 	}
+	time.Sleep(rand.N(100 * time.Microsecond)) // the work
 	return s.Write(ctx, resource, token, value+fmt.Sprintf(" %d", token))
 }

@@ -68,7 +68,7 @@ func addInTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) error
 func (s *Service) txSnapshot(t conformance.T, _ *conformance.Harness) {
 	pool, l, name := s.txPool(t), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	for level, refused := range map[pgx.TxIsoLevel]bool{
-		pgx.ReadUncommitted: false, pgx.ReadCommitted: false, pgx.RepeatableRead: true, pgx.Serializable: false,
+		pgx.ReadUncommitted: false, pgx.ReadCommitted: false, pgx.RepeatableRead: true, pgx.Serializable: true,
 	} {
 		tx := beginAt(t, pool, level)
 		_, err := concrete(l).TryLockTx(t.Context(), tx, name)
