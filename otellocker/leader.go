@@ -16,10 +16,10 @@ const keyElection = attribute.Key("locker.election")
 //
 //	leader.Run(ctx, l, "controllers/billing", lead, leader.WithObserver(otellocker.Leader("billing")))
 //
-// The metric locker.leader is 1 from an election to the return of the function that leads, and else 0.
-// locker.leader.terms counts elections. Both have the attribute locker.election, so elections need names of
-// their own, and the sum of locker.leader over all processes is the number of leaders. It takes the options of
-// [Instrument], of which only WithMeterProvider and WithAttributes have an effect. Acquisitions that fail
+// The metric locker.leader is 1 from an election until the lock is given back, after the function that leads has
+// returned, and else 0. locker.leader.terms counts elections. Both have the attribute locker.election, so
+// elections need names of their own, and the sum of locker.leader over all processes is the number of leaders.
+// It takes the options of [Instrument], of which only WithMeterProvider and WithAttributes have an effect. Acquisitions that fail
 // are counted by Instrument, and not here.
 //
 // Make one observer for each candidate. OpenTelemetry's error handler gets the errors of the meter provider and

@@ -8,7 +8,8 @@ import (
 
 // slots has a slot for each lock that this process holds or waits for. CertMagic unlocks by name, so
 // within the process one caller at a time has the lock of that name, from Lock until Unlock, even if
-// its lease was lost between them. So Unlock never releases another caller's lease.
+// its lease was lost between them. So the Unlock of one caller doesn't release another one's lease, unless
+// certmagic.CleanUpOwnLocks has unlocked all names meanwhile.
 type slots struct {
 	mu    sync.Mutex
 	named map[string]*slot

@@ -47,7 +47,8 @@ func New(l locker.Locker, name string, opts ...locker.Option) *Locker {
 	return &Locker{locker: l, name: name, opts: opts, slot: make(chan struct{}, 1), held: make(chan locker.Lease, 1)}
 }
 
-// Lock waits for the lock until ctx ends. The database isn't used, and may be nil. The errors are the same as for
+// Lock waits for the lock until ctx ends, also within a migration of the same Locker, which would wait for
+// itself. The database isn't used, and may be nil. The errors are the same as for
 // [locker.Locker.Acquire], or the cause of ctx while another caller in this program has the lock.
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	select {
