@@ -71,8 +71,8 @@ func TestHeldLeasesAreSmall(t *testing.T) {
 		}},
 		{"metrics", 12, with(otellocker.WithTracerProvider(noop.NewTracerProvider()))},
 		{"spans that aren't sampled", 12, with(otellocker.WithTracerProvider(unsampled))},
-		{"spans", 12, with(otellocker.WithTracerProvider(sampled))},
-		{"spans of leases", 22, with(otellocker.WithTracerProvider(sampled), otellocker.WithHoldSpans())},
+		{"spans", 14, with(otellocker.WithTracerProvider(sampled))},
+		{"spans of leases", 24, with(otellocker.WithTracerProvider(sampled), otellocker.WithHoldSpans())},
 	} {
 		t.Run(c.observer, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { holdMany(t, c.most, c.attach) })
@@ -82,7 +82,7 @@ func TestHeldLeasesAreSmall(t *testing.T) {
 
 // holdMany holds many leases through three renewals of each.
 func holdMany(t *testing.T, most int64, attach func(locker.Locker) error) {
-	const many, mostGoroutines, mostLeft, mb = 10_000, 100, 2, 1_000_000 // maps stay large
+	const many, mostGoroutines, mostLeft, mb = 10_000, 100, 4, 1_000_000 // maps stay large
 	l := driver.New(&willing{}, driver.Config{TTL: 30 * time.Second})
 	defer l.Close()
 	if err := attach(l); err != nil {
