@@ -15,7 +15,7 @@ import (
 func (m *model) acquired(a *attempt) {
 	calm := m.mustSucceed(a.party, a.began.at, a.returned.at)
 	if a.waits() {
-		late := m.slow() && errors.Is(a.err, locker.ErrNoAnswer)
+		late := m.slow() && errors.Is(a.err, locker.ErrNoAnswer) && a.returned.at.Sub(a.began.at) > m.h.TTL/10
 		calm = !late && m.undisturbed(a.party, a.began.at, a.returned.at)
 	}
 	switch {
@@ -66,6 +66,7 @@ func (m *model) failed(a *attempt, calm bool) {
 	m.note("%v does not get the lock %q: %v", a, a.name, a.err)
 	var e *locker.Error
 	over := errors.Is(a.err, context.Canceled) || errors.Is(a.err, context.DeadlineExceeded)
+	undisturbed := m.undisturbed(a.party, a.began.at, a.returned.at)
 	timedOut := a.step.Wait > 0 && !a.returned.at.Before(a.began.at.Add(a.step.Wait))
 	switch {
 	case !errors.As(a.err, &e):
@@ -103,7 +104,7 @@ func (m *model) failed(a *attempt, calm bool) {
 	if errors.Is(a.err, context.Canceled) && a.cancelled.happened() && !errors.Is(a.err, errGiveUp) {
 		m.breach(answersMatch, "Acquire of %v = %v, and the cause of the cancellation was: %v", a, a.err, errGiveUp)
 	}
-	if errors.Is(a.err, context.DeadlineExceeded) && a.waits() && calm && !a.refused() && m.heldThroughout(a) {
+	if errors.Is(a.err, context.DeadlineExceeded) && a.waits() && undisturbed && !a.refused() && m.heldThroughout(a) {
 		m.breach(answersMatch, "Acquire of %v = %v, want ErrHeld as well: somebody held the lock all the time", a, a.err)
 	}
 	if a.refused() && !m.recovering(a.began.at, a.returned.at) && m.allGone(a, a.began) {

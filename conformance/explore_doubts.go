@@ -120,8 +120,8 @@ func (m *model) reachable(p *party, from, to time.Time) bool {
 	return true
 }
 
-// slow reports whether the machine may be too late for the time limits of a request, which are parts of
-// the TTL: it may be late by half a TTL.
+// slow reports whether a call may be too late for the time limits of a request, which are parts of the TTL:
+// the harness allows the machine half a TTL.
 func (m *model) slow() bool { return m.h.TTL > 0 && m.h.Slack >= m.h.TTL/2 }
 
 // mustSucceed reports whether a call of p that waited for nothing between the two moments has no
@@ -213,6 +213,9 @@ func (m *model) mustEnd(a *attempt) time.Time {
 	return time.Now().Add(m.expiry(a))
 }
 
+// slowLosses are the classes of losses that a slow machine explains.
+var slowLosses = map[string]bool{locker.LossProcessLate: true, locker.LossServiceSilent: true}
+
 // mayBeLost reports whether the contract allows that the lease ends with ErrLost now, without its
 // holder's doing. A single renewal that fails is no reason, nor is a broken connection where the
 // lease has a TTL of its own.
@@ -222,16 +225,15 @@ func (m *model) mayBeLost(a *attempt, now time.Time) bool {
 		return true
 	}
 	over := !deadline.IsZero() && !now.Before(deadline)
-	if over && m.h.Slack >= m.inForce(a)/2 {
-		return true // a machine that may be late by that time may be too late for all renewals
-	}
+	late := m.h.Slack >= m.inForce(a)/2 // a machine that may be late by that time may be too late for all renewals
 	if m.attached() {
-		return m.disturbed(p, a.began.at.Add(-m.grace()), now, anyFault)
+		wasLate := over && late && slowLosses[locker.LossOf(a.lease.Err())]
+		return wasLate || m.disturbed(p, a.began.at.Add(-m.grace()), now, anyFault)
 	}
 	if over {
 		// From half a TTL before the deadline on, there was time for a renewal that succeeds.
 		calm := m.inForce(a)/2 + m.h.Slack
-		return m.disturbed(p, deadline.Add(-calm), now, anyFault)
+		return late || m.disturbed(p, deadline.Add(-calm), now, anyFault)
 	}
 	if m.h.guarantees.Expiry.By == locker.ExpirySession {
 		// The service may end a session that was silent, or of which it has heard too late.

@@ -29,7 +29,7 @@ func renewalKeeps(t T, h *Harness) {
 func renewalFailsOnce(t T, h *Harness) {
 	l, link := h.OpenLinked(t)
 	other, name := h.OpenLocker(t), step.LockName(t)
-	ttl := 2 * h.TTL // the second renewal has little time, also on a busy machine
+	ttl := 2 * h.TTL // so that the second renewal has time on a busy machine, too
 	lease := step.Acquire(t, l, name, locker.WithTTL(ttl))
 	link.Cut()
 	step.Pass(t, ttl/2) // the first renewal must be lost

@@ -95,7 +95,7 @@ func (c *Candidate) Leads() (Term, bool) {
 
 // Err says what has kept the candidate from being elected, for programs that only ask whether it leads:
 // a service that is down, a wrong password. It returns at once, and asks nobody. A candidate that is
-// waiting already may wait for as long as its service is silent, and has no failure then.
+// waiting already may wait for as long as its service is silent, and notes no failure meanwhile.
 //
 //   - While the candidate waits, it is the last failure to acquire the lock since it last led, or
 //     since Stand; nil: there was none. The candidate tries again. A failure stays until the

@@ -22,7 +22,7 @@ const (
 	EventAcquisitionFailed                      // the lock could not be acquired; the candidate tries again, unless no wait can help
 	EventElected                                // a term begins
 	EventOverstaying                            // the function that leads hasn't returned in time after the end of its context; see WithOverstay
-	EventEnded                                  // a term is over: the function that leads has returned, and the lock is given back
+	EventEnded                                  // a term is over: the function that leads has returned, and the lock is given back or lost
 )
 
 var eventNames = [...]string{"standing", "acquisition failed", "elected", "overstaying", "ended"}

@@ -16,11 +16,12 @@ const keyElection = attribute.Key("locker.election")
 //
 //	leader.Run(ctx, l, "controllers/billing", lead, leader.WithObserver(otellocker.Leader("billing")))
 //
-// The metric locker.leader is 1 from an election until the lock is given back, after the function that leads has
-// returned, and else 0. locker.leader.terms counts elections. Both have the attribute locker.election, so
-// elections need names of their own, and the sum of locker.leader over all processes is the number of leaders.
-// It takes the options of [Instrument], of which only WithMeterProvider and WithAttributes have an effect. Acquisitions that fail
-// are counted by Instrument, and not here.
+// The metric locker.leader is 1 from an election until the function that leads has returned and the lock is
+// given back or lost, and else 0. locker.leader.terms counts elections. Both have the attribute
+// locker.election, so elections need names of their own. The sum of locker.leader over all processes is the
+// number of leaders; while one overstays, or its lock is being given back, it may be larger. It takes the
+// options of [Instrument], of which only WithMeterProvider and WithAttributes have an effect. Acquisitions
+// that fail are counted by Instrument, and not here.
 //
 // Make one observer for each candidate. OpenTelemetry's error handler gets the errors of the meter provider and
 // of invalid options.

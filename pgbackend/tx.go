@@ -34,9 +34,9 @@ import (
 //
 // A transaction of the level REPEATABLE READ or SERIALIZABLE is refused with [errors.ErrUnsupported]:
 // its snapshot is taken by the first statement, which is the request for the lock, so it might not
-// see what the last holder has committed. At SERIALIZABLE Postgres ends such a transaction with a
-// serialization error only if the last holder was SERIALIZABLE too, and if no order of the two explains
-// what they have read.
+// see what the last holder has committed. Postgres ends such a transaction with a serialization error
+// if it changes a row that the last holder has changed. What it has only read is checked at SERIALIZABLE,
+// and only if the last holder was SERIALIZABLE too.
 //
 // What ends the transaction behind the back of tx gives the lock back: a Begin on tx.Conn() that is then
 // committed, or a script with COMMIT. Statements that follow are executed without the lock.

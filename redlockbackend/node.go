@@ -36,7 +36,7 @@ type node struct {
 	conn   *redisconn.Conn
 	words  *serverWords
 
-	silent  atomic.Bool // the latest request was not answered in time
+	silent  atomic.Bool // requests had no answer for LeastSilence, and none has had one since
 	quiet   redisconn.Quiet
 	waiting atomic.Int32 // requests about one lock that are not answered yet
 

@@ -39,15 +39,17 @@ func (d lockDir) children() ([]string, *zk.Stat, error) {
 	return names, stat, err
 }
 
-// listPause comes before a queue is listed again whose list hasn't arrived: an eighth of the TTL and a second at
-// most, because the server may have stopped, and the next one have a list; then twice as long each time, up to the
-// TTL.
+// listPause comes before a queue is listed again whose list hasn't arrived: an eighth of the TTL, but a second at
+// most, because the server may have stopped, and the next one have a list. Then it is twice as long each time, up
+// to the TTL.
 type listPause struct{ longest time.Duration }
 
 // after waits if err says that a list hasn't arrived, until ctx or the session is over at most.
 func (p *listPause) after(ctx context.Context, err error, s *session) {
-	if !errors.Is(err, errNoList) {
+	if err == nil {
 		p.longest = 0
+	}
+	if !errors.Is(err, errNoList) {
 		return
 	}
 	p.longest = min(max(2*p.longest, min(s.ttl/8, time.Second)), s.ttl)

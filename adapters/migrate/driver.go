@@ -64,8 +64,8 @@ func WithAcquire(opts ...locker.Option) Option {
 // Unlock returns the lease's error when it was lost: another process may have begun. It also returns an
 // error when the removal of the lock isn't confirmed: that one matches [locker.ErrUnconfirmed], the
 // migrations are valid, and the removal goes on. golang-migrate doesn't lock again after either, so take a
-// new migrate.Migrate. Close gives back a lock that is still held, and no step begins from then on. Open is
-// refused: wrap an instance.
+// new migrate.Migrate. Close waits for the step that is under way, and gives the lock back then; no other step
+// begins. Open is refused: wrap an instance.
 func Wrap(d database.Driver, l locker.Locker, name string, opts ...Option) database.Driver {
 	ctx, cancel := context.WithCancel(context.Background())
 	drv := &driver{Driver: d, locker: l, name: name, wait: defaultWait, ctx: ctx, cancel: cancel}
@@ -89,6 +89,8 @@ type driver struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
+	steps sync.RWMutex // held by each step while it is under way, and by Close when there is none
+
 	mu    sync.Mutex
 	lease locker.Lease // nil: not locked
 }
@@ -101,12 +103,8 @@ func (d *driver) Lock() error {
 	if d.invalid != nil {
 		return fmt.Errorf("migratelocker: %w", d.invalid)
 	}
-	switch lease := d.held(); {
-	case lease == nil:
-	case lease.Err() == nil:
+	if d.isLocked() {
 		return database.ErrLocked
-	default: // of a Lock that came too late for golang-migrate, which so never gave it back
-		d.take()
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, d.wait)
 	defer cancel()
@@ -137,53 +135,55 @@ func (d *driver) Unlock() error {
 	return lease.Release(context.Background())
 }
 
-// Close ends a Lock that waits, and closes the driver below. It gives the lock back when that is done,
-// because a step may be under way.
+// Close ends a Lock that waits, and closes the driver below. It gives the lock back when the step that is
+// under way has ended: the Close of most databases doesn't wait for it.
 func (d *driver) Close() error {
 	d.cancel()
 	err := d.Driver.Close()
-	if lease := d.take(); lease != nil {
+	d.steps.Lock()
+	lease := d.take()
+	d.steps.Unlock()
+	if lease != nil {
 		err = errors.Join(lease.Release(context.Background()), err)
 	}
 	return err
 }
 
 func (d *driver) Run(migration io.Reader) error {
-	if err := d.check(); err != nil {
-		return err
-	}
-	return d.Driver.Run(migration)
+	return d.step(func() error { return d.Driver.Run(migration) })
 }
 
 func (d *driver) SetVersion(version int, dirty bool) error {
-	if err := d.check(); err != nil {
-		return err
-	}
-	return d.Driver.SetVersion(version, dirty)
+	return d.step(func() error { return d.Driver.SetVersion(version, dirty) })
 }
 
-func (d *driver) Drop() error {
-	if err := d.check(); err != nil {
-		return err
-	}
-	return d.Driver.Drop()
-}
+func (d *driver) Drop() error { return d.step(d.Driver.Drop) }
 
-// check returns an error when the lease was lost, and after Close.
-func (d *driver) check() error {
+// step calls f, unless the lease was lost, or the driver is closed.
+func (d *driver) step(f func() error) error {
+	d.steps.RLock()
+	defer d.steps.RUnlock()
 	if d.ctx.Err() != nil {
 		return errClosed
 	}
-	if lease := d.held(); lease != nil {
+	d.mu.Lock()
+	lease := d.lease
+	d.mu.Unlock()
+	if lease != nil && lease.Err() != nil {
 		return lease.Err()
 	}
-	return nil
+	return f()
 }
 
-func (d *driver) held() locker.Lease {
+// isLocked reports whether there is a lease. One that has ended is forgotten: golang-migrate never gives a
+// lock back that came too late for it.
+func (d *driver) isLocked() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.lease
+	if d.lease != nil && d.lease.Err() != nil {
+		d.lease = nil
+	}
+	return d.lease != nil
 }
 
 // take returns the lease for its release.

@@ -149,8 +149,8 @@ func (f *failures) err(members int) error {
 	return err
 }
 
-// excuse leaves only the texts of reasons that no wait can change, unless most members give such a reason.
-// Otherwise the call may succeed when others can be reached again, and its error must not say that it can't.
+// excuse leaves only the texts of reasons that no wait can change, unless all members give such a reason: one
+// member is enough for a client, and the call may succeed when others can be reached again.
 func (f *failures) excuse(members int) {
 	lasting := func(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
 	n := 0
@@ -160,7 +160,7 @@ func (f *failures) excuse(members int) {
 		}
 	}
 	for i := range f.members {
-		if n <= members/2 && lasting(f.reasons[i]) {
+		if n < members && lasting(f.reasons[i]) {
 			f.reasons[i] = errors.New(f.reasons[i].Error())
 		}
 	}

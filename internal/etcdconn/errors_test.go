@@ -99,12 +99,12 @@ func TestFailuresKeepWhatAMemberSaid(t *testing.T) {
 	}
 }
 
-// A member that will never serve is no reason to give up while others may serve later.
-func TestOneMemberThatIsRefusedForEver(t *testing.T) {
+// Members that will never serve are no reason to give up while another one may serve later.
+func TestMembersThatAreRefusedForEver(t *testing.T) {
 	for _, c := range []struct {
 		proxies, members int
 		lasting          bool
-	}{{1, 1, true}, {1, 2, false}, {1, 3, false}, {2, 3, true}} {
+	}{{1, 1, true}, {1, 2, false}, {1, 3, false}, {2, 3, false}, {3, 3, true}} {
 		var f failures
 		for i := range c.members {
 			err := context.DeadlineExceeded

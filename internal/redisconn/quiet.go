@@ -5,24 +5,26 @@ import (
 	"time"
 )
 
-// LeastSilence is for how long requests must have been without an answer before that says anything of the
-// server or of other connections. One caller may have less time than a server that is well needs.
+// LeastSilence is how long ago the first of the requests must have begun that had no answer since the last
+// answer, before that says anything of the server or of other connections. One caller may have less time than
+// a server that is well needs.
 const LeastSilence = 20 * time.Millisecond
 
-// Quiet is the time since the last answer in which requests had none. The zero Quiet has seen none.
+// Quiet notes for how long a server has answered nothing. The zero Quiet knows of no request.
 type Quiet struct {
 	mu    sync.Mutex
-	since time.Time // when the first of these requests began; zero: there are none
+	since time.Time // when the first request began that had no answer since the last answer; zero: there is none
 }
 
-// Answered ends it.
+// Answered notes an answer.
 func (q *Quiet) Answered() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.since = time.Time{}
 }
 
-// IsSilence reports whether it lasts for LeastSilence, now that a request that began then has had no answer.
+// IsSilence notes that a request that began then has had no answer, and reports whether the server has been
+// quiet for LeastSilence.
 func (q *Quiet) IsSilence(began time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
