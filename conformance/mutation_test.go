@@ -115,11 +115,6 @@ func evaluate(t *testing.T, mutations []reference.Mutation, explore bool) []scor
 				t.Parallel()
 				began := time.Now()
 				s := score{mutation: m, byCase: firstFailure(t, m)}
-				for range 2 { // a mutation may be met, or not, by which of two goroutines is first
-					if s.byCase == "" && slices.Contains(refusedByCases, m.Name) {
-						s.byCase = firstFailure(t, m)
-					}
-				}
 				for i, seed := range seeds {
 					if explore {
 						s.found[i] = conformance.Search(t, reference.Harness(&m, m.Dialect), searchBudget, seed)

@@ -209,3 +209,19 @@ func TestErrOfARefusal(t *testing.T) {
 		}
 	})
 }
+
+// A refusal is kept also if Close comes while an observer is still being told of it.
+func TestErrOfARefusalBeforeClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowBook{gate: make(chan struct{})}
+		c, err := leader.Stand(newSite(t, membackend.NewServer()), office, leader.WithTTL(time.Millisecond), leader.WithObserver(slow))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := c.Close(); !errors.Is(err, locker.ErrOption) {
+			t.Errorf("Close = %v, want ErrOption", err)
+		}
+		close(slow.gate)
+	})
+}

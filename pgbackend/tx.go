@@ -38,8 +38,8 @@ import (
 // if it changes a row that the last holder has changed. What it has only read is checked at SERIALIZABLE,
 // and only if the last holder was SERIALIZABLE too.
 //
-// What ends the transaction behind the back of tx gives the lock back: a Begin on tx.Conn() that is then
-// committed, or a script with COMMIT. Statements that follow are executed without the lock.
+// A transaction can also end without the Commit of tx: by a Begin on tx.Conn() that is committed, or by
+// a script with COMMIT. The lock ends with it. Statements that follow are executed without the lock.
 //
 // The lock has no TTL. A holder that is stopped or cut off in its transaction excludes all others
 // until the server ends its session, which may take hours, or never happen. Bound that in the

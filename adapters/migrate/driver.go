@@ -103,7 +103,10 @@ func (d *driver) Lock() error {
 	if d.invalid != nil {
 		return fmt.Errorf("migratelocker: %w", d.invalid)
 	}
-	if d.isLocked() {
+	d.mu.Lock()
+	locked := d.isLocked()
+	d.mu.Unlock()
+	if locked {
 		return database.ErrLocked
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, d.wait)
@@ -116,7 +119,7 @@ func (d *driver) Lock() error {
 		return err
 	}
 	d.mu.Lock()
-	late := d.lease != nil || d.ctx.Err() != nil // of two calls, or of a call and Close
+	late := d.isLocked() || d.ctx.Err() != nil // of two calls, or of a call and Close
 	if !late {
 		d.lease = lease
 	}
@@ -169,22 +172,17 @@ func (d *driver) step(f func() error) error {
 	d.mu.Lock()
 	lease := d.lease
 	d.mu.Unlock()
-	if lease != nil && lease.Err() != nil {
-		return lease.Err()
+	if lease != nil {
+		if err := lease.Err(); err != nil {
+			return err
+		}
 	}
 	return f()
 }
 
-// isLocked reports whether there is a lease. One that has ended is forgotten: golang-migrate never gives a
-// lock back that came too late for it.
-func (d *driver) isLocked() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lease != nil && d.lease.Err() != nil {
-		d.lease = nil
-	}
-	return d.lease != nil
-}
+// isLocked reports whether there is a lease that has not ended. golang-migrate never gives a lock back that
+// came too late for it, so there may be one that has. The mutex is held.
+func (d *driver) isLocked() bool { return d.lease != nil && d.lease.Err() == nil }
 
 // take returns the lease for its release.
 func (d *driver) take() locker.Lease {

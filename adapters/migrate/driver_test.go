@@ -218,6 +218,24 @@ func TestCloseGivesBackALateLock(t *testing.T) {
 	}
 }
 
+// A lock that was lost before it was given back keeps no later Lock out.
+func TestLockAfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := membackend.NewServer()
+		d := migratelocker.Wrap(newStub(t), newLocker(t, server), lockName)
+		for range 2 {
+			if err := d.Lock(); err != nil {
+				t.Fatalf("Lock = %v", err)
+			}
+			if err := d.Lock(); !errors.Is(err, database.ErrLocked) {
+				t.Errorf("a second Lock = %v, want %v", err, database.ErrLocked)
+			}
+			server.Expire(lockName)
+			synctest.Wait()
+		}
+	})
+}
+
 // A lock that is granted while Close runs is given back.
 func TestCloseDuringTheGrant(t *testing.T) {
 	l := &capture{Locker: newLocker(t, membackend.NewServer())}
@@ -238,12 +256,12 @@ func TestCloseDuringTheGrant(t *testing.T) {
 // Close while a migration is under way gives the lock back when that has ended, and the next one doesn't begin.
 func TestCloseDuringAMigration(t *testing.T) {
 	l := newLocker(t, membackend.NewServer())
-	db := &stubDatabase{Stub: newStub(t)} // its Close doesn't wait for a migration, nor does that of most databases
+	db := &stubDatabase{Stub: newStub(t)} // like sql.DB, its Close doesn't wait for a migration
 	d := migratelocker.Wrap(db, l, lockName)
 	closed := make(chan error, 1)
 	db.onRun = func() {
 		go func() { closed <- d.Close() }()
-		time.Sleep(100 * time.Millisecond) // Close goes as far as it can
+		time.Sleep(100 * time.Millisecond) // a Close that doesn't wait gives the lock back in this time
 		if _, err := locker.TryAcquire(t.Context(), l, lockName); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("another one, while the migration runs: %v, want ErrHeld", err)
 		}

@@ -25,9 +25,9 @@
 // ORMs are savepoints. The rollback of a savepoint would take the claim back and let the
 // transaction go on. Claim refuses that with [ErrSavepoint].
 //
-// What ends the transaction behind the back of tx ends the claim: a Begin on tx.Conn() that is then
-// committed, or a script with COMMIT. Statements that follow are executed one by one without a fence,
-// and a second claim protects none of them.
+// A transaction can also end without the Commit of tx: by a Begin on tx.Conn() that is committed, or by
+// a script with COMMIT. The claim ends with it. Statements that follow are executed one by one without
+// a fence, and a second claim protects none of them.
 //
 // # A holder that stops in its transaction
 //

@@ -12,9 +12,10 @@
 //
 // What the documentation of package fencepg says of transactions holds here as well: claim before
 // the first read, and in the transaction itself, not after a SAVEPOINT (the nested transactions of
-// ORMs are savepoints). A script with COMMIT ends the claim, and what follows has no fence. A holder that stops in its transaction keeps others waiting, and
-// [WithIdleLimit] bounds that. A stale claim keeps others waiting until its transaction is rolled
-// back. That documentation also says how a mark can be lost.
+// ORMs are savepoints). A script with COMMIT ends the claim, and what follows has no fence. A holder
+// that stops in its transaction keeps others waiting, and [WithIdleLimit] bounds that. A stale claim
+// keeps others waiting until its transaction is rolled back. That documentation also says how a mark
+// can be lost.
 package fencesql
 
 import (

@@ -41,7 +41,7 @@ func (s *Service) txPack() []conformance.Case {
 			Why: "the server ends a Locker's idle connection after the TTL; the token must be " +
 				"available all the same when the wait is over"},
 		{ID: "I66", Name: "snapshot-of-before-the-lock-is-refused", Run: s.txSnapshot,
-			Why: "at REPEATABLE READ the request for the lock fixes the transaction's snapshot, " +
+			Why: "at REPEATABLE READ and SERIALIZABLE the request for the lock fixes the transaction's snapshot, " +
 				"so the transaction would not see what the last holder has written"},
 		{ID: "I67", Name: "transaction-that-has-ended-gets-no-token", Run: s.txGone,
 			Why: "by then another holder may have the lock, and its token would be the smaller " +
